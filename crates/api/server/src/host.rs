@@ -1,0 +1,150 @@
+//! What a host implements behind the handles. Facets never see it: no handle gives its backend out.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bezel_context::{ClientId, Context, Principal};
+use bezel_plugin::{FacetScope, Registry};
+use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
+use futures::future::BoxFuture;
+
+use crate::control::{ServerCounts, WorkerProcess};
+use crate::policy::{AuthenticationDraft, AuthorizationDraft, WorkerPolicyDraft};
+use crate::{
+    Commit, CreateManaged, Fleet, FleetError, HostStatus, LaunchEnvironment, ManagedSession,
+    ServerContext, SessionChange, Workspace,
+};
+
+/// Called for each change.
+pub type ChangeListener = Arc<dyn Fn(&SessionChange, &Context) + Send + Sync>;
+/// Called for each change of the counts.
+pub type CountsListener = Arc<dyn Fn(ServerCounts) + Send + Sync>;
+/// Ends a subscription when it is dropped.
+pub type Subscription = Box<dyn Send>;
+/// The outcome of a fleet operation.
+pub type FleetResult<T> = BoxFuture<'static, Result<T, FleetError>>;
+
+/// Records, workers and attachments.
+pub trait FleetBackend: Send + Sync + 'static {
+    /// All sessions, the newest change first.
+    fn snapshot(&self) -> Vec<ManagedSession>;
+    /// Whether a principal may reach a session.
+    fn is_reachable(&self, principal: &Principal, session_id: &SessionId) -> bool;
+    /// One session, where the principal of `cx` may reach it.
+    fn authorized(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<ManagedSession, FleetError>;
+    /// The session whose worker makes this call.
+    fn of_worker(&self, cx: &Context) -> Option<ManagedSession>;
+    /// Subscribes to changes.
+    fn on_changed(&self, listener: ChangeListener) -> Subscription;
+    /// The registered workspace of a directory.
+    fn workspace(&self, cx: &Context, directory: PathBuf) -> FleetResult<Option<Workspace>>;
+    /// The reachable sessions of a directory.
+    fn in_directory(&self, cx: &Context, directory: PathBuf) -> FleetResult<Vec<ManagedSession>>;
+    /// Creates and launches.
+    fn create(&self, cx: &Context, options: CreateManaged) -> FleetResult<ManagedSession>;
+    /// Stops and deletes.
+    fn remove(&self, cx: &Context, session_id: SessionId) -> FleetResult<()>;
+    /// Changes the title.
+    fn rename(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        title: String,
+    ) -> FleetResult<ManagedSession>;
+    /// Changes the model.
+    fn switch_model(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        model: ModelRef,
+        thinking_level: ThinkingLevel,
+    ) -> FleetResult<ManagedSession>;
+    /// Starts the worker where it does not run.
+    fn start(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        environment: Option<LaunchEnvironment>,
+    ) -> FleetResult<()>;
+    /// Ends the worker.
+    fn stop(&self, cx: &Context, session_id: SessionId) -> FleetResult<()>;
+    /// Reads the session's database.
+    fn messages(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        limit: usize,
+    ) -> FleetResult<Vec<Message>>;
+    /// Takes a commit report.
+    fn report_commit(&self, cx: &Context, session_id: SessionId, commit: Commit)
+    -> FleetResult<()>;
+    /// Attaches a client.
+    fn bind(&self, cx: &Context, client: ClientId, session_id: SessionId) -> FleetResult<()>;
+    /// Detaches a client.
+    fn unbind(&self, cx: &Context, client: ClientId) -> FleetResult<()>;
+}
+
+/// What the server is doing.
+pub trait StatusBackend: Send + Sync + 'static {
+    /// The product's version.
+    fn version(&self) -> String;
+    /// When the server started.
+    fn started_at(&self) -> jiff::Timestamp;
+    /// How many it serves.
+    fn counts(&self) -> ServerCounts;
+    /// Subscribes to the counts.
+    fn on_changed(&self, listener: CountsListener) -> Subscription;
+}
+
+/// Ends the server.
+pub trait ControlBackend: Send + Sync + 'static {
+    /// Asks for the end.
+    fn request_stop(&self);
+}
+
+/// The worker processes.
+pub trait ProcessBackend: Send + Sync + 'static {
+    /// Those that start or run.
+    fn processes(&self) -> Vec<WorkerProcess>;
+    /// Ends one at once.
+    fn kill(&self, session_id: &SessionId) -> bool;
+}
+
+/// Everything behind the contexts of one host.
+#[derive(Clone)]
+pub struct Bindings {
+    /// Records, workers and attachments.
+    pub fleet: Arc<dyn FleetBackend>,
+    /// Status.
+    pub status: Arc<dyn StatusBackend>,
+    /// The end of the server.
+    pub control: Arc<dyn ControlBackend>,
+    /// Worker processes.
+    pub processes: Arc<dyn ProcessBackend>,
+    /// Authentication methods.
+    pub authentication: Registry<AuthenticationDraft>,
+    /// Authorisation rules.
+    pub authorization: Registry<AuthorizationDraft>,
+    /// The worker policy.
+    pub workers: Registry<WorkerPolicyDraft>,
+}
+
+impl Bindings {
+    /// A facet's context over these bindings.
+    pub fn context(&self, scope: FacetScope) -> ServerContext {
+        ServerContext {
+            fleet: Fleet::new(Arc::clone(&self.fleet), scope.clone()),
+            status: HostStatus::new(Arc::clone(&self.status), scope.clone()),
+            authentication: self.authentication.contributions(&scope),
+            authorization: self.authorization.contributions(&scope),
+            workers: self.workers.contributions(&scope),
+            control: Arc::clone(&self.control),
+            processes: Arc::clone(&self.processes),
+            scope,
+        }
+    }
+}

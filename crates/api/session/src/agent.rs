@@ -1,0 +1,225 @@
+//! The session's agent: identity, lanes, tree.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bezel_context::{Context, WorkspaceId};
+use bezel_session_types::{
+    CommandId, Cost, Delivery, Entry, EntryId, LaneName, ModelRef, OperationId, QueuedMessage,
+    RunOutcome, RunState, SessionId, ThinkingLevel, Usage, UserMessage,
+};
+use tokio::sync::watch;
+
+use crate::backend::{AgentBackend, LaneBackend};
+use crate::events::AgentEvents;
+use crate::hooks::Hooks;
+
+/// Which session this is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionIdentity {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its workspace.
+    pub workspace_id: WorkspaceId,
+    /// The directory of its location, absolute.
+    pub directory: PathBuf,
+    /// Where whole outputs and other files of the session lie, absolute. It exists.
+    pub output_directory: PathBuf,
+}
+
+/// Scoped, direct access to the session that this process owns.
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) backend: Arc<dyn AgentBackend>,
+    pub(crate) hooks: Hooks,
+    pub(crate) events: AgentEvents,
+}
+
+impl Agent {
+    /// Which session this is.
+    pub fn identity(&self) -> &SessionIdentity {
+        self.backend.identity()
+    }
+
+    /// Variables of the shell that started the session. They hold secrets: pass on only what is asked for.
+    pub fn environment(&self) -> &Arc<BTreeMap<String, String>> {
+        self.backend.environment()
+    }
+
+    /// The lane that every session has.
+    pub fn main(&self) -> Lane {
+        Lane(self.backend.main())
+    }
+
+    /// A lane by name, where it exists.
+    pub fn lane(&self, name: &LaneName) -> Option<Lane> {
+        self.backend.lane(name).map(Lane)
+    }
+
+    /// The tree of entries, to read.
+    pub fn tree(&self) -> SessionTree {
+        SessionTree(Arc::clone(&self.backend))
+    }
+
+    /// Interception of live operations; registrations end with the facet.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
+    }
+
+    /// What happens in the session; subscriptions end with the facet.
+    pub fn events(&self) -> &AgentEvents {
+        &self.events
+    }
+}
+
+/// A movable tip of the tree with at most one operation.
+#[derive(Clone)]
+pub struct Lane(Arc<dyn LaneBackend>);
+
+/// A durable admission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admission {
+    /// The operation that takes what was admitted.
+    pub operation_id: OperationId,
+    /// The id that the message's entry has, or will have once it is delivered; none for a compaction.
+    pub message_id: Option<EntryId>,
+}
+
+/// Why a message or a compaction was not admitted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromptError {
+    /// There is nothing in it, or something in it is too large.
+    #[error("{0}")]
+    Refused(String),
+    /// The command id was used with other input.
+    #[error("command {0} was already used for another message; send this one under a new id")]
+    Conflict(CommandId),
+    /// Something else runs that excludes it.
+    #[error("{0}")]
+    Busy(String),
+    /// The session could not be written.
+    #[error("{0}")]
+    Storage(String),
+}
+
+/// Why a lane command failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LaneError {
+    /// The lane never had this operation, or no longer remembers it.
+    #[error("operation {0} is not known in this session")]
+    UnknownOperation(OperationId),
+    /// The wait was cancelled; the operation goes on.
+    #[error("the wait was cancelled")]
+    Cancelled,
+    /// The session could not be written.
+    #[error("{0}")]
+    Storage(String),
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Which.
+    pub operation_id: OperationId,
+    /// How.
+    pub outcome: RunOutcome,
+}
+
+impl Lane {
+    /// Admits a message durably, then starts or joins the run. The same id with the same input adds nothing.
+    pub async fn prompt(
+        &self,
+        cx: &Context,
+        command_id: CommandId,
+        message: UserMessage,
+        delivery: Delivery,
+    ) -> Result<Admission, PromptError> {
+        self.0.prompt(cx, command_id, message, delivery).await
+    }
+
+    /// Records durably that `operation` is to end, then ends it. False when it is not the one that runs.
+    pub async fn request_abort(
+        &self,
+        cx: &Context,
+        operation: &OperationId,
+    ) -> Result<bool, LaneError> {
+        self.0.request_abort(cx, operation).await
+    }
+
+    /// Summarises the conversation so far for the model; the tree keeps everything.
+    pub async fn compact(
+        &self,
+        cx: &Context,
+        instructions: Option<String>,
+    ) -> Result<Admission, PromptError> {
+        self.0.compact(cx, instructions).await
+    }
+
+    /// Goes on with what a crash left open. False when there is nothing.
+    pub async fn resume(&self, cx: &Context) -> Result<bool, LaneError> {
+        self.0.resume(cx).await
+    }
+
+    /// Takes back a message that was not delivered yet. False when it is too late.
+    pub async fn withdraw(&self, cx: &Context, id: &EntryId) -> Result<bool, LaneError> {
+        self.0.withdraw(cx, id).await
+    }
+
+    /// Waits until the operation has ended. Starts nothing.
+    pub async fn wait(&self, cx: &Context, operation: &OperationId) -> Result<Outcome, LaneError> {
+        self.0.wait(cx, operation).await
+    }
+
+    /// What the lane does, now and from now on.
+    pub fn activity(&self) -> watch::Receiver<RunState> {
+        self.0.activity()
+    }
+
+    /// What waits, now and from now on.
+    pub fn queue(&self) -> watch::Receiver<Arc<[QueuedMessage]>> {
+        self.0.queue()
+    }
+
+    /// The model that the next request goes to.
+    pub fn set_model(&self, model: Option<ModelRef>, thinking: ThinkingLevel) {
+        self.0.set_model(model, thinking);
+    }
+}
+
+/// A session's ledger, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LedgerTotals {
+    /// Tokens.
+    pub usage: Usage,
+    /// Price of the requests whose price is known.
+    pub cost: Cost,
+    /// Model requests.
+    pub requests: u64,
+}
+
+/// The session's tree, to read.
+#[derive(Clone)]
+pub struct SessionTree(Arc<dyn AgentBackend>);
+
+impl SessionTree {
+    /// Up to `limit` entries of the main lane's path that come before `before` (or the newest), oldest first.
+    /// The flag says whether there are older ones.
+    pub async fn recent(
+        &self,
+        before: Option<&EntryId>,
+        limit: usize,
+    ) -> Result<(Vec<Entry>, bool), LaneError> {
+        self.0.recent(before.cloned(), limit).await
+    }
+
+    /// One entry, wherever in the tree.
+    pub async fn entry(&self, id: &EntryId) -> Result<Option<Entry>, LaneError> {
+        self.0.entry(id.clone()).await
+    }
+
+    /// The session's ledger, added up.
+    pub async fn usage(&self) -> Result<LedgerTotals, LaneError> {
+        self.0.usage().await
+    }
+}

@@ -1,0 +1,104 @@
+//! What hosts and test kits implement behind the public handles. Not part of the interface.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bezel_context::Context;
+use bezel_session_types::{
+    CommandId, Delivery, Entry, EntryId, LaneName, ModelRef, OperationId, QueuedMessage, RunState,
+    ThinkingLevel, UserMessage,
+};
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, watch};
+
+use crate::agent::{Admission, LaneError, LedgerTotals, Outcome, PromptError, SessionIdentity};
+use crate::events::AgentEvent;
+use crate::hooks::{AfterRequestHook, AfterToolHook, BeforeRequestHook, BeforeToolHook};
+
+/// The session behind [`crate::Agent`].
+pub trait AgentBackend: Send + Sync {
+    /// See [`crate::Agent::identity`].
+    fn identity(&self) -> &SessionIdentity;
+    /// See [`crate::Agent::environment`].
+    fn environment(&self) -> &Arc<BTreeMap<String, String>>;
+    /// See [`crate::Agent::main`].
+    fn main(&self) -> Arc<dyn LaneBackend>;
+    /// See [`crate::Agent::lane`].
+    fn lane(&self, name: &LaneName) -> Option<Arc<dyn LaneBackend>>;
+    /// A new subscriber to everything that happens from now on.
+    fn subscribe(&self) -> mpsc::UnboundedReceiver<Arc<AgentEvent>>;
+    /// Registers a hook under its plugin's name; dropping the guard takes it out.
+    fn hook(&self, plugin: &str, hook: AnyHook) -> HookGuard;
+    /// See [`crate::SessionTree::recent`].
+    fn recent(
+        &self,
+        before: Option<EntryId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<(Vec<Entry>, bool), LaneError>>;
+    /// See [`crate::SessionTree::entry`].
+    fn entry(&self, id: EntryId) -> BoxFuture<'_, Result<Option<Entry>, LaneError>>;
+    /// See [`crate::Retirement::retire`].
+    fn retire(&self, reason: &str);
+    /// See [`crate::SessionTree::usage`].
+    fn usage(&self) -> BoxFuture<'_, Result<LedgerTotals, LaneError>>;
+}
+
+/// Takes a hook out when dropped.
+pub type HookGuard = Box<dyn std::any::Any + Send>;
+
+/// A hook of any kind.
+#[derive(Clone)]
+pub enum AnyHook {
+    /// See [`crate::Hooks::before_tool`].
+    BeforeTool(BeforeToolHook),
+    /// See [`crate::Hooks::after_tool`].
+    AfterTool(AfterToolHook),
+    /// See [`crate::Hooks::before_request`].
+    BeforeRequest(BeforeRequestHook),
+    /// See [`crate::Hooks::after_response`].
+    AfterResponse(AfterRequestHook),
+}
+
+/// The lane behind [`crate::Lane`].
+pub trait LaneBackend: Send + Sync {
+    /// See [`crate::Lane::prompt`].
+    fn prompt<'a>(
+        &'a self,
+        cx: &'a Context,
+        command_id: CommandId,
+        message: UserMessage,
+        delivery: Delivery,
+    ) -> BoxFuture<'a, Result<Admission, PromptError>>;
+    /// See [`crate::Lane::request_abort`].
+    fn request_abort<'a>(
+        &'a self,
+        cx: &'a Context,
+        operation: &'a OperationId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>>;
+    /// See [`crate::Lane::compact`].
+    fn compact<'a>(
+        &'a self,
+        cx: &'a Context,
+        instructions: Option<String>,
+    ) -> BoxFuture<'a, Result<Admission, PromptError>>;
+    /// See [`crate::Lane::resume`].
+    fn resume<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<bool, LaneError>>;
+    /// See [`crate::Lane::withdraw`].
+    fn withdraw<'a>(
+        &'a self,
+        cx: &'a Context,
+        id: &'a EntryId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>>;
+    /// See [`crate::Lane::wait`].
+    fn wait<'a>(
+        &'a self,
+        cx: &'a Context,
+        operation: &'a OperationId,
+    ) -> BoxFuture<'a, Result<Outcome, LaneError>>;
+    /// See [`crate::Lane::activity`].
+    fn activity(&self) -> watch::Receiver<RunState>;
+    /// See [`crate::Lane::queue`].
+    fn queue(&self) -> watch::Receiver<Arc<[QueuedMessage]>>;
+    /// See [`crate::Lane::set_model`].
+    fn set_model(&self, model: Option<ModelRef>, thinking: ThinkingLevel);
+}

@@ -1,0 +1,171 @@
+//! What happens in a session, as facets hear of it.
+
+use std::sync::Arc;
+
+use bezel_plugin::FacetScope;
+use bezel_session_types::{
+    AssistantMessage, Cost, EntryId, InvocationId, ModelRef, OperationId, Progress,
+    ToolResultMessage, Usage, UserMessage,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::agent::Outcome;
+use crate::backend::AgentBackend;
+
+/// One thing that happened. Passive and never replayed; durable facts come after their commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentEvent {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub body: EventBody,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventBody {
+    /// An operation began.
+    RunStarted(OperationId),
+    /// An operation ended.
+    RunEnded(Outcome),
+    /// A person's or plugin's message entered the tree.
+    UserMessage {
+        /// Its entry.
+        entry: EntryId,
+        /// The message.
+        message: Arc<UserMessage>,
+    },
+    /// An answer began; it will become `entry`.
+    AnswerStarted {
+        /// Its reserved entry.
+        entry: EntryId,
+        /// Who answers.
+        model: ModelRef,
+    },
+    /// More answer text, in part `part` of the answer.
+    Text {
+        /// The answer's entry.
+        entry: EntryId,
+        /// The text.
+        text: Arc<str>,
+    },
+    /// More reasoning.
+    Thinking {
+        /// The answer's entry.
+        entry: EntryId,
+        /// The text.
+        text: Arc<str>,
+    },
+    /// The model began a tool call.
+    ToolCallStarted {
+        /// The answer's entry.
+        entry: EntryId,
+        /// Place among the answer's calls, from 0.
+        index: usize,
+        /// The tool.
+        tool: String,
+    },
+    /// More of a call's arguments as raw JSON text.
+    ToolCallText {
+        /// The answer's entry.
+        entry: EntryId,
+        /// Place among the answer's calls.
+        index: usize,
+        /// The text.
+        text: Arc<str>,
+    },
+    /// The answer is complete and in the tree.
+    AnswerEnded {
+        /// Its entry.
+        entry: EntryId,
+        /// The answer.
+        message: Arc<AssistantMessage>,
+        /// Bezel's ids of its tool calls, in their order.
+        invocations: Vec<InvocationId>,
+    },
+    /// The answer was given up before anything of it was kept (a retry follows).
+    AnswerDiscarded {
+        /// Its reserved entry.
+        entry: EntryId,
+    },
+    /// A tool call runs.
+    ToolStarted {
+        /// The call.
+        invocation: InvocationId,
+        /// The tool.
+        tool: String,
+        /// The arguments that it runs with.
+        arguments: Arc<Value>,
+    },
+    /// A running call showed something.
+    ToolProgress {
+        /// The call.
+        invocation: InvocationId,
+        /// What.
+        progress: Progress,
+    },
+    /// A call is settled.
+    ToolEnded {
+        /// The call.
+        invocation: InvocationId,
+        /// What it came to.
+        result: Arc<ToolResultMessage>,
+    },
+    /// A summary entered the tree.
+    Compacted {
+        /// Its entry.
+        entry: EntryId,
+        /// Markdown.
+        summary: String,
+    },
+    /// A model request used tokens.
+    UsageRecorded {
+        /// Of which model.
+        model: ModelRef,
+        /// How many.
+        usage: Usage,
+        /// Their price, where known.
+        cost: Option<Cost>,
+    },
+    /// A hook or subscriber failed.
+    HandlerFailed {
+        /// Whose.
+        plugin: String,
+        /// What happened.
+        message: String,
+    },
+    /// The journal grew to this sequence number.
+    Committed {
+        /// The newest.
+        seq: u64,
+    },
+}
+
+/// Subscriptions that end with the facet.
+#[derive(Clone)]
+pub struct AgentEvents {
+    backend: Arc<dyn AgentBackend>,
+    scope: FacetScope,
+}
+
+impl AgentEvents {
+    pub(crate) fn new(backend: Arc<dyn AgentBackend>, scope: FacetScope) -> Self {
+        AgentEvents { backend, scope }
+    }
+
+    /// Calls `listener` for everything from now on, in order, on a task of the facet. What has come in
+    /// while the listener ran is handed over together.
+    pub fn subscribe(&self, mut listener: impl FnMut(&[Arc<AgentEvent>]) + Send + 'static) {
+        let mut receiver = self.backend.subscribe();
+        self.scope
+            .spawner()
+            .spawn("agent event subscriber", async move {
+                let mut batch = Vec::new();
+                while receiver.recv_many(&mut batch, 1024).await > 0 {
+                    listener(&batch);
+                    batch.clear();
+                }
+            });
+    }
+}

@@ -1,0 +1,157 @@
+//! Tools as ordered contributions.
+
+use std::sync::Arc;
+
+use bezel_plugin::{Draft, DraftError, Names, PluginId, Problem};
+use bezel_session_types::Tool;
+
+type Wrap = Arc<dyn Fn(Arc<dyn Tool>) -> Arc<dyn Tool> + Send + Sync>;
+
+/// Tools under construction.
+pub struct ToolDraft {
+    names: Names<Arc<dyn Tool>>,
+    wrappers: Vec<(String, PluginId, u64, Wrap)>,
+}
+
+/// What makes a tool the same tool: its base registration and its wrappers' in order. A rebuild that
+/// leaves both unchanged makes no call stale.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ToolIdentity(Vec<u64>);
+
+impl std::fmt::Display for ToolIdentity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|part| write!(formatter, "{part:x}."))
+    }
+}
+
+/// A finished tool.
+#[derive(Clone)]
+pub struct RegisteredTool {
+    /// The name that a model calls it by.
+    pub name: String,
+    /// The tool with its wrappers around it.
+    pub tool: Arc<dyn Tool>,
+    /// What makes it this tool.
+    pub identity: ToolIdentity,
+    /// Who set the tool itself.
+    pub plugin: PluginId,
+}
+
+/// The finished tools, in order.
+#[derive(Clone, Default)]
+pub struct ToolSet {
+    /// In order of first setting.
+    pub tools: Vec<RegisteredTool>,
+}
+
+impl ToolDraft {
+    /// Adds a tool; refused where another plugin has set the name.
+    pub fn set(&mut self, name: &str, tool: Arc<dyn Tool>) {
+        self.names.set(name, tool);
+    }
+
+    /// Sets a tool on purpose, whoever has set it before.
+    pub fn replace(&mut self, name: &str, tool: Arc<dyn Tool>) {
+        self.names.replace(name, tool);
+    }
+
+    /// Takes a tool out. False where nobody had set it.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.names.remove(name)
+    }
+
+    /// The names so far, in order.
+    pub fn list(&self) -> Vec<String> {
+        self.names.names().map(str::to_owned).collect()
+    }
+
+    /// Puts something around a tool, outside of all earlier wrappers. The tool may come later.
+    pub fn wrap(
+        &mut self,
+        name: &str,
+        wrap: impl Fn(Arc<dyn Tool>) -> Arc<dyn Tool> + Send + Sync + 'static,
+    ) {
+        let (plugin, registration) = self.names.contributor();
+        self.wrappers
+            .push((name.to_owned(), plugin, registration, Arc::new(wrap)));
+    }
+}
+
+impl Draft for ToolDraft {
+    type Output = ToolSet;
+
+    fn new() -> Self {
+        ToolDraft {
+            names: Names::new("tool"),
+            wrappers: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, plugin: &PluginId, registration: u64) {
+        self.names.begin(plugin, registration);
+    }
+
+    fn finish(self, problems: &mut Vec<Problem>) -> Result<ToolSet, DraftError> {
+        let mut tools = Vec::new();
+        for (name, named) in self.names.finish(problems) {
+            validate(&name, &named.plugin, named.value.as_ref())?;
+            let base = Arc::as_ptr(&named.value).cast::<()>() as usize as u64;
+            let identity = ToolIdentity(vec![named.registration, base]);
+            tools.push(RegisteredTool {
+                name,
+                tool: named.value,
+                identity,
+                plugin: named.plugin,
+            });
+        }
+        for (name, plugin, registration, wrap) in self.wrappers {
+            match tools.iter_mut().find(|tool| tool.name == name) {
+                None => problems.push(Problem::Failed(DraftError {
+                    plugin,
+                    message: format!("it wraps tool `{name}`, which no plugin sets"),
+                })),
+                Some(registered) => {
+                    registered.tool = wrap(Arc::clone(&registered.tool));
+                    registered.identity.0.push(registration);
+                    validate(&name, &plugin, registered.tool.as_ref())?;
+                }
+            }
+        }
+        Ok(ToolSet { tools })
+    }
+}
+
+fn validate(name: &str, plugin: &PluginId, tool: &dyn Tool) -> Result<(), DraftError> {
+    let letters = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    let starts = name
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphabetic());
+    let refuse = |message: String| {
+        Err(DraftError {
+            plugin: plugin.clone(),
+            message,
+        })
+    };
+    if !letters || !starts || name.len() > 64 {
+        return refuse(format!(
+            "`{name}` is not a tool name: 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, beginning with a letter"
+        ));
+    }
+    if tool
+        .spec()
+        .parameters
+        .get("type")
+        .and_then(|kind| kind.as_str())
+        != Some("object")
+    {
+        return refuse(format!(
+            "the parameters of tool `{name}` are not a JSON Schema of an object"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! A presentation without any session code: its dependency graph proves the wall.
+
+fn main() {}

@@ -1,0 +1,144 @@
+//! `bezel session`: list, show, rename, delete.
+
+use std::io::{self, Write};
+
+use anyhow::anyhow;
+use bezel_context::Context;
+use bezel_host_headless::find_session;
+use bezel_rpc::{CallError, Link};
+use bezel_session_types::{AssistantContent, Message, ResultContent};
+use bezel_sessions_contract::{SessionDirectoryClient, SessionError, SessionManagementClient, SessionSummary};
+use serde_json::json;
+
+use crate::arguments::SessionCommand;
+use crate::commands::run::runtime;
+use crate::connect::join;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::logging;
+use crate::paths::Paths;
+
+/// Runs the command.
+pub fn run(command: SessionCommand) -> Outcome {
+    let paths = Paths::of_process().map_err(Failure::usage)?;
+    logging::start(logging::Target::File(paths.logs.join("client.log"))).map_err(Failure::usage)?;
+    runtime()?.block_on(async {
+        let cx = Context::background();
+        let joined = join(&cx, &paths).await.map_err(Failure::failed)?;
+        let outcome = act(&cx, &joined.link, command).await;
+        joined.leave().await;
+        outcome
+    })
+}
+
+async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
+    let mut out = io::stdout();
+    let management: SessionManagementClient = link.server().use_service();
+    match command {
+        SessionCommand::List { json } => {
+            let directory: SessionDirectoryClient = link.server().use_service();
+            let state = directory.state().ready(cx).await.map_err(Failure::failed)?;
+            if json {
+                writeln!(out, "{}", json!(state.sessions))?;
+            } else {
+                list(&state.sessions, &mut out)?;
+            }
+        }
+        SessionCommand::Show { id, limit, json } => {
+            let session = found(cx, link, &id).await?;
+            let directory: SessionDirectoryClient = link.server().use_service();
+            let messages = directory.messages(cx, session.session_id.clone(), limit).await.map_err(failed)?;
+            if json {
+                writeln!(out, "{}", json!({ "session": session, "messages": messages }))?;
+            } else {
+                show(&session, &messages, &mut out)?;
+            }
+        }
+        SessionCommand::Rename { id, title, json } => {
+            let session = found(cx, link, &id).await?;
+            if title.trim().is_empty() {
+                return Err(Failure::usage(anyhow!("the title is empty: write one")));
+            }
+            let renamed = management.rename(cx, session.session_id, title).await.map_err(failed)?;
+            if json {
+                writeln!(out, "{}", json!(renamed))?;
+            } else {
+                writeln!(out, "{} is now “{}”", renamed.session_id, renamed.title)?;
+            }
+        }
+        SessionCommand::Delete { id, json } => {
+            let session = found(cx, link, &id).await?;
+            management.remove(cx, session.session_id.clone()).await.map_err(failed)?;
+            if json {
+                writeln!(out, "{}", json!({ "deleted": session.session_id }))?;
+            } else {
+                writeln!(out, "{} is deleted", session.session_id)?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn found(cx: &Context, link: &Link, id: &str) -> Outcome<SessionSummary> {
+    find_session(cx, link, id).await.map_err(Failure::failed)
+}
+
+fn failed(error: CallError<SessionError>) -> Failure {
+    match error {
+        CallError::Service(error) => Failure::failed(error),
+        CallError::Rpc(error) => Failure::failed(anyhow!("the server did not do it: {}", error.message)),
+    }
+}
+
+fn list(sessions: &[SessionSummary], out: &mut dyn Write) -> io::Result<()> {
+    if sessions.is_empty() {
+        return writeln!(out, "There are no sessions yet; `bezel` or `bezel run` begins one");
+    }
+    // Ids are ordered by time: close ones begin alike, so that a short form would seldom be enough.
+    for session in sessions {
+        let title = if session.title.is_empty() { "(no title yet)" } else { &session.title };
+        let status = serde_json::to_value(session.status).ok();
+        let status = status.as_ref().and_then(|status| status.as_str()).unwrap_or_default();
+        let model = session.model.as_ref().map_or_else(String::new, |model| format!("  [{model}]"));
+        let updated = session.updated_at.get(..16).unwrap_or(&session.updated_at).replace('T', " ");
+        writeln!(out, "{}  {updated}  {status:<11}  {}  {}{model}", session.session_id, session.workspace_name, plain(title))?;
+    }
+    Ok(())
+}
+
+fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}  {}  {}", session.session_id, session.workspace_name, plain(&session.title))?;
+    for message in messages {
+        writeln!(out)?;
+        match message {
+            Message::User(user) => writeln!(out, "> {}", user.to_text().replace('\n', "\n> "))?,
+            Message::Assistant(answer) => {
+                for part in &answer.content {
+                    match part {
+                        AssistantContent::Text { text } => writeln!(out, "{text}")?,
+                        AssistantContent::Thinking { .. } => {}
+                        AssistantContent::ToolCall(call) => writeln!(out, "· {} {}", call.name, call.arguments)?,
+                    }
+                }
+                if let Some(error) = &answer.error {
+                    writeln!(out, "error: {error}")?;
+                }
+            }
+            Message::ToolResult(result) => {
+                let failed = if result.is_error { " failed" } else { "" };
+                writeln!(out, "· {}{failed}:", result.tool)?;
+                for part in &result.content {
+                    match part {
+                        ResultContent::Text { text } => writeln!(out, "  {}", text.trim_end().replace('\n', "\n  "))?,
+                        ResultContent::Image(image) => writeln!(out, "  ({})", image.media_type)?,
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// On one line, without what would steer a terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}

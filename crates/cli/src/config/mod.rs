@@ -1,0 +1,19 @@
+//! The configuration: layered TOML, checked as a whole, with every error at its line.
+
+mod check;
+mod diagnostic;
+mod formats;
+mod layers;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod trust;
+mod types;
+
+pub use check::join;
+pub use diagnostic::nearest;
+pub use layers::{LoadError, Loaded, Origin, Sources, VARIABLES, load, project_file, project_of};
+pub use trust::TrustStore;
+#[cfg(test)]
+pub use types::PluginSettings;
+pub use types::{Config, Permission, Theme, Thinking, published_schema};

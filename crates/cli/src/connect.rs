@@ -1,0 +1,141 @@
+//! A presentation's connection to the user's server, which is started where it does not run.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bezel_context::{Context, TaskScope};
+use bezel_rpc::{Connect, ConnectError, ConnectionState, Credential, Hello, Link, Role, ServiceTable, Transport};
+use bezel_sockets::dial_unix;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::daemon::{self, StartError, TokenError};
+use crate::paths::{Paths, PathsError};
+
+/// How long a first connection may take, the server's start included.
+const FIRST: Duration = Duration::from_secs(30);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// No place for the socket.
+    #[error(transparent)]
+    Paths(#[from] PathsError),
+    /// The server could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The server's token cannot be read.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The server turned this client away, or does not answer.
+    #[error("cannot use the server: {0}")]
+    Connection(String),
+}
+
+/// A connection that was made once and comes back by itself.
+pub struct Joined {
+    /// The connection.
+    pub link: Link,
+    tasks: TaskScope,
+}
+
+impl Joined {
+    /// Says goodbye.
+    pub async fn leave(self) {
+        self.link.stop().await;
+        let overran = self.tasks.shutdown(Duration::from_secs(1)).await;
+        tracing::debug!(?overran, "left the server");
+    }
+}
+
+/// Connects to the user's server.
+pub async fn join(cx: &Context, paths: &Paths) -> Result<Joined, JoinError> {
+    let connect = Arc::new(DaemonConnect::new(paths)?);
+    let credential = credential(paths)?;
+    tokio::select! {
+        joined = join_through(cx, Arc::clone(&connect) as Arc<dyn Connect>, credential) => joined,
+        error = connect.failure() => Err(error.into()),
+    }
+}
+
+/// What this user's clients show.
+pub fn credential(paths: &Paths) -> Result<Credential, JoinError> {
+    paths.create_run()?;
+    Ok(Credential::token(daemon::read_or_create_token(&paths.token())?))
+}
+
+/// Connects through `connect`.
+pub async fn join_through(cx: &Context, connect: Arc<dyn Connect>, credential: Credential) -> Result<Joined, JoinError> {
+    let tasks = TaskScope::new();
+    let link = Link::start(&tasks.spawner(), connect, hello(credential), ServiceTable::new());
+    let settled = link.settled(&cx.with_timeout(FIRST)).await;
+    let state = settled.unwrap_or_else(|_| link.connection().get());
+    match &*state {
+        ConnectionState::Connected { .. } => Ok(Joined { link, tasks }),
+        ConnectionState::Disconnected { reason, .. } => Err(JoinError::Connection(reason.clone())),
+        ConnectionState::Connecting { .. } => Err(JoinError::Connection(format!(
+            "it does not answer within {} seconds; `bezel server stop` ends it",
+            FIRST.as_secs()
+        ))),
+    }
+}
+
+/// Who a presentation of this build is.
+pub fn hello(credential: Credential) -> Hello {
+    Hello { role: Role::Presentation, product_version: env!("CARGO_PKG_VERSION").to_owned(), credential }
+}
+
+/// Dials the socket; where nobody listens, starts the server and dials again.
+pub struct DaemonConnect {
+    paths: Paths,
+    dial: Arc<dyn Connect>,
+    failure: watch::Sender<Option<StartError>>,
+}
+
+impl DaemonConnect {
+    /// Will dial the socket under `paths`.
+    pub fn new(paths: &Paths) -> Result<Self, PathsError> {
+        Ok(DaemonConnect { dial: dial_unix(paths.socket()?), paths: paths.clone(), failure: watch::Sender::new(None) })
+    }
+
+    /// Resolves when a server could not be started.
+    async fn failure(&self) -> StartError {
+        let mut failure = self.failure.subscribe();
+        loop {
+            if let Some(error) = self.failure.send_replace(None) {
+                return error;
+            }
+            // The sender lives as long as this.
+            failure.changed().await.ok();
+        }
+    }
+
+    async fn start(&self) -> Result<(), String> {
+        let paths = self.paths.clone();
+        let started = match tokio::task::spawn_blocking(move || daemon::ensure_running(&paths)).await {
+            Ok(started) => started,
+            Err(error) => Err(StartError::Spawn(io::Error::other(error))),
+        };
+        started.map_err(|error| {
+            let text = error.to_string();
+            self.failure.send_replace(Some(error));
+            text
+        })
+    }
+}
+
+impl Connect for DaemonConnect {
+    fn connect<'c>(&'c self, cx: &'c Context) -> BoxFuture<'c, Result<Transport, ConnectError>> {
+        Box::pin(async move {
+            match self.dial.connect(cx).await {
+                Err(ConnectError::Unreachable { endpoint, .. }) => {
+                    let started = cx.run(self.start()).await?;
+                    started.map_err(|error| ConnectError::Unreachable { endpoint, cause: io::Error::other(error) })?;
+                    self.dial.connect(cx).await
+                }
+                dialled => dialled,
+            }
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! Who is the server, and who may start one: two locks that the kernel releases when their holder dies.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// The process that serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Its process id.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// When it started, RFC 3339.
+    pub started_at: String,
+}
+
+/// Held by the server while it lives. Processes that it starts do not inherit it.
+#[derive(Debug)]
+pub struct ServerLock {
+    file: File,
+}
+
+/// Held while one process starts, stops or looks for the server, so that these never overlap.
+#[derive(Debug)]
+pub struct StartLock {
+    _file: File,
+}
+
+/// Why a lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another server lives.
+    #[error("a server already runs{}; `bezel server status` says more, `bezel server stop` ends it", named(.owner))]
+    Held {
+        /// Which, where its file tells.
+        owner: Option<Owner>,
+    },
+    /// The lock file cannot be used.
+    #[error("cannot lock {}: {error}; make its directory writable or set BEZEL_HOME to one that is", file.display())]
+    File {
+        /// Which file.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn named(owner: &Option<Owner>) -> String {
+    owner.as_ref().map(|owner| format!(" (process {}, version {})", owner.pid, owner.version)).unwrap_or_default()
+}
+
+impl ServerLock {
+    /// Makes this process the server, or says who is.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let wrong = |error: io::Error| LockError::File { file: path.to_owned(), error };
+        let mut file = open(path).map_err(wrong)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(LockError::Held { owner: read(&mut file) }),
+            Err(error) => return Err(wrong(error.into())),
+        }
+        let owner = Owner {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        };
+        let text = serde_json::to_vec(&owner).map_err(|error| wrong(error.into()))?;
+        file.set_len(0).and_then(|()| file.write_all(&text)).map_err(wrong)?;
+        Ok(ServerLock { file })
+    }
+
+    /// The server that holds the lock at `path`, if one does.
+    pub fn holder(_start: &StartLock, path: &Path) -> Result<Option<Owner>, LockError> {
+        let wrong = |error: io::Error| LockError::File { file: path.to_owned(), error };
+        let mut file = match OpenOptions::new().read(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(wrong(error)),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(None),
+            Err(Errno::WOULDBLOCK) => Ok(Some(read(&mut file).unwrap_or(Owner {
+                pid: 0,
+                version: String::new(),
+                started_at: String::new(),
+            }))),
+            Err(error) => Err(wrong(error.into())),
+        }
+    }
+
+    /// Blocks until no server holds the lock at `path`.
+    pub fn wait_released(path: &Path) -> Result<(), LockError> {
+        let wrong = |error: io::Error| LockError::File { file: path.to_owned(), error };
+        let file = open(path).map_err(wrong)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))
+    }
+}
+
+impl Drop for ServerLock {
+    fn drop(&mut self) {
+        // Whoever reads the file next must not take this process for the server.
+        self.file.set_len(0).ok();
+    }
+}
+
+impl StartLock {
+    /// Waits for its turn. Whoever holds the lock has deadlines for all that it does meanwhile.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let wrong = |error: io::Error| LockError::File { file: path.to_owned(), error };
+        let file = open(path).map_err(wrong)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
+        Ok(StartLock { _file: file })
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)
+}
+
+fn read(file: &mut File) -> Option<Owner> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_server_is_told_who_the_first_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("server.lock");
+        let start = StartLock::take(&directory.path().join("start.lock")).unwrap();
+        assert_eq!(ServerLock::holder(&start, &path).unwrap(), None);
+        let first = ServerLock::take(&path).unwrap();
+        let error = ServerLock::take(&path).unwrap_err().to_string();
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        assert_eq!(ServerLock::holder(&start, &path).unwrap().map(|owner| owner.pid), Some(std::process::id()));
+        drop(first);
+        assert_eq!(ServerLock::holder(&start, &path).unwrap(), None);
+    }
+
+    #[test]
+    fn what_a_dead_server_left_is_no_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("server.lock");
+        std::fs::write(&path, r#"{"pid":1,"version":"0.0.0","started_at":"2020-01-01T00:00:00Z"}"#).unwrap();
+        let start = StartLock::take(&directory.path().join("start.lock")).unwrap();
+        assert_eq!(ServerLock::holder(&start, &path).unwrap(), None);
+        assert!(ServerLock::take(&path).is_ok());
+    }
+}

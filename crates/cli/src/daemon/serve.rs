@@ -1,0 +1,176 @@
+//! The server's own process.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bezel_context::TaskScope;
+use bezel_host_server::{Clock, ExitReason, Listener, LocalToken, RunningServer, ServerHost, ServerOptions, ServerPaths};
+use bezel_plugin::Deadlines;
+use bezel_rpc::{PeerIdentity, Transport};
+use bezel_sockets::UnixListener;
+use futures::future::BoxFuture;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::launch::ProcessLauncher;
+use super::lock::{ServerLock, StartLock};
+use super::start::Announcement;
+use super::token::read_or_create_token;
+use crate::config::{self, Config, Sources};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::paths::{Paths, create_private};
+use crate::{logging, manifest, setup};
+
+/// How long the watchers of worker processes get at the end.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Serves until it is asked to end. `announced` when a client waits on standard output for it.
+pub fn serve(paths: &Paths, announced: bool) -> Outcome {
+    let outcome = start_and_serve(paths, announced);
+    if let (true, Err(Failure::Message(_, error))) = (announced, &outcome) {
+        announce(&Announcement::Refused(format!("{error:#}")));
+    }
+    outcome
+}
+
+fn start_and_serve(paths: &Paths, announced: bool) -> Outcome {
+    logging::start(logging::Target::StandardError).map_err(Failure::usage)?;
+    paths.create_run().map_err(Failure::failed)?;
+    // A client that waits holds this lock; by hand, nobody does, and others must not probe meanwhile.
+    let turn = if announced { None } else { Some(StartLock::take(&paths.start_lock()).map_err(Failure::failed)?) };
+    if announced && let Err(error) = rustix::process::setsid() {
+        tracing::debug!(%error, "the server stays in its starter's session");
+    }
+    let _lock = ServerLock::take(&paths.server_lock()).map_err(Failure::failed)?;
+    let sources = Sources { user: paths.config.clone(), environment: setup::environment(), ..Sources::default() };
+    let config = config::load(&sources, manifest::plugins)?.config;
+    let token = read_or_create_token(&paths.token()).map_err(Failure::failed)?;
+    create_private(&paths.data).map_err(Failure::failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(8)
+        .build()
+        .context("cannot start the server's runtime")
+        .map_err(Failure::failed)?;
+    runtime.block_on(run(paths, &config, token, announced, turn))
+}
+
+async fn run(paths: &Paths, config: &Config, token: String, announced: bool, turn: Option<StartLock>) -> Outcome {
+    let tasks = TaskScope::new();
+    let socket = UnixListener::bind(paths.socket().map_err(Failure::failed)?).map_err(Failure::failed)?;
+    let (close, closing) = watch::channel(false);
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
+    let server = ServerHost::start(ServerOptions {
+        manifest: manifest::server(config),
+        facets: bezel_dist_server::facets(),
+        paths: server_paths(paths),
+        launcher: Arc::new(ProcessLauncher::new(paths.clone(), tasks.spawner())),
+        listener: Some(Box::new(ClosingListener { socket: Some(socket), closing })),
+        local_token: Some(LocalToken::new(token)),
+        owner: owner(),
+        product_version: env!("CARGO_PKG_VERSION").to_owned(),
+        clock: Clock::system(),
+        deadlines: Deadlines::default(),
+        idle_after: minutes(config.server.idle_exit_minutes),
+    })
+    .await
+    .map_err(Failure::failed)?;
+    report(&server);
+    if announced {
+        announce(&Announcement::Ready);
+        release_output();
+    }
+    drop(turn);
+    let reason = tokio::select! {
+        reason = server.exit_requested() => match reason {
+            ExitReason::Idle => "nobody needs it",
+            ExitReason::Requested => "a client asked for it",
+        },
+        _ = terminate.recv() => "it was asked to end",
+        _ = interrupt.recv() => "it was interrupted",
+    };
+    tracing::info!(target: "bezel", reason, "the server ends");
+    // First the socket: who comes now starts the next server instead of waiting for this one.
+    close.send_replace(true);
+    close.closed().await;
+    for problem in server.stop().await {
+        tracing::warn!(target: "bezel", problem, "the server did not end in order");
+    }
+    let overran = tasks.shutdown(GOODBYE).await;
+    tracing::debug!(?overran, "workers are left");
+    Ok(Exit::Done)
+}
+
+/// Where a server under `paths` keeps what it keeps.
+pub fn server_paths(paths: &Paths) -> ServerPaths {
+    ServerPaths { database: paths.data.join("server.db"), sessions: paths.data.join("sessions") }
+}
+
+/// Whose sessions these are.
+pub fn owner() -> String {
+    format!("user-{}", rustix::process::getuid().as_raw())
+}
+
+/// A time to wait; none for never.
+pub fn minutes(count: u32) -> Option<Duration> {
+    (count > 0).then(|| Duration::from_secs(60 * u64::from(count)))
+}
+
+fn report(server: &RunningServer) {
+    for plugin in server.report() {
+        if let bezel_plugin::FacetStatus::Unavailable(reason) = plugin.status {
+            tracing::warn!(target: "bezel", plugin = %plugin.plugin, reason, "a plugin is not available");
+        }
+    }
+    tracing::info!(target: "bezel", version = env!("CARGO_PKG_VERSION"), "the server listens");
+}
+
+/// Tells the client that started this process.
+fn announce(announcement: &Announcement) {
+    let mut out = io::stdout().lock();
+    let written = serde_json::to_writer(&mut out, announcement).map_err(io::Error::from);
+    if let Err(error) = written.and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
+        tracing::debug!(%error, "the client that started the server has gone");
+    }
+}
+
+/// Lets go of the pipe to the client that started this process.
+fn release_output() {
+    if io::stdout().is_terminal() {
+        return;
+    }
+    let released = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/null")
+        .and_then(|null| rustix::stdio::dup2_stdout(null).map_err(io::Error::from));
+    if let Err(error) = released {
+        tracing::warn!(%error, "standard output stays open");
+    }
+}
+
+/// Takes connections until it is told to close; then the socket is gone at once.
+struct ClosingListener {
+    socket: Option<UnixListener>,
+    closing: watch::Receiver<bool>,
+}
+
+impl Listener for ClosingListener {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Transport, PeerIdentity)>> {
+        Box::pin(async move {
+            if let Some(socket) = &self.socket {
+                tokio::select! {
+                    biased;
+                    _ = self.closing.wait_for(|closing| *closing) => {}
+                    accepted = socket.accept() => return accepted,
+                }
+            }
+            self.socket = None;
+            // Nobody receives any more: whoever closes sees that it is done.
+            self.closing = watch::channel(true).1;
+            std::future::pending().await
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Logs go to files, never to the terminal. `BEZEL_LOG` sets the level: `debug`, or `bezel_rpc=trace,warn`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::paths::create_private;
+
+/// Bytes after which a log is moved aside when it is opened; one older file is kept.
+const ROTATE_AT: u64 = 8 * 1024 * 1024;
+
+/// Where a process writes its log.
+pub enum Target {
+    /// To a file that is opened at the first line; for processes that seldom log.
+    File(PathBuf),
+    /// To standard error, which the starter of this process has pointed at a file.
+    StandardError,
+}
+
+/// A level that `BEZEL_LOG` cannot mean.
+#[derive(Debug, thiserror::Error)]
+#[error("BEZEL_LOG={text:?} is not a log level ({reason}): write for example `debug` or `bezel_rpc=trace,info`")]
+pub struct LevelError {
+    text: String,
+    reason: String,
+}
+
+/// Sends this process's log to `target`.
+pub fn start(target: Target) -> Result<(), LevelError> {
+    let levels = levels(std::env::var("BEZEL_LOG").ok().as_deref())?;
+    let registry = tracing_subscriber::registry().with(levels);
+    let format = tracing_subscriber::fmt::layer().with_ansi(false).with_target(true);
+    let outcome = match target {
+        Target::File(path) => registry.with(format.with_writer(Lazy::new(path))).try_init(),
+        Target::StandardError => registry.with(format.with_writer(io::stderr)).try_init(),
+    };
+    // Only a second call in one process fails; the first one's log goes on.
+    if outcome.is_ok() {
+        log_panics();
+    }
+    Ok(())
+}
+
+/// A log file to append to, moved aside first when it has grown large. Readable by the user alone.
+pub fn open(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent() {
+        create_private(directory).map_err(io::Error::other)?;
+    }
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > ROTATE_AT) {
+        std::fs::rename(path, path.with_extension("log.old"))?;
+    }
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+fn levels(text: Option<&str>) -> Result<Targets, LevelError> {
+    match text.filter(|text| !text.trim().is_empty()) {
+        None => Ok(Targets::new().with_default(LevelFilter::WARN).with_target("bezel", LevelFilter::INFO)),
+        Some(text) => {
+            let wrong = |reason: String| LevelError { text: text.to_owned(), reason };
+            // Alone, a word could also name a target; it is more likely a misspelt level.
+            for word in text.split(',').map(str::trim).filter(|word| !word.contains('=')) {
+                word.parse::<LevelFilter>().map_err(|error| wrong(format!("`{word}`: {error}")))?;
+            }
+            text.parse().map_err(|error| wrong(format!("{error}")))
+        }
+    }
+}
+
+fn log_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tracing::error!(target: "bezel", "{panic}\n{}", std::backtrace::Backtrace::force_capture());
+        before(panic);
+    }));
+}
+
+/// Opens its file when there is something to write. A log that cannot be opened is no reason to fail.
+struct Lazy {
+    path: PathBuf,
+    file: OnceLock<Option<File>>,
+}
+
+impl Lazy {
+    fn new(path: PathBuf) -> Self {
+        Lazy { path, file: OnceLock::new() }
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lazy {
+    type Writer = Box<dyn Write + 'a>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        match self.file.get_or_init(|| open(&self.path).ok()) {
+            Some(file) => Box::new(file),
+            None => Box::new(io::sink()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_level_is_refused_with_an_example() {
+        assert!(levels(Some("bezel_rpc=trace,warn")).is_ok());
+        let error = levels(Some("lots")).unwrap_err().to_string();
+        assert!(error.contains("lots") && error.contains("debug"), "{error}");
+    }
+
+    #[test]
+    fn a_large_log_is_moved_aside_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("logs/server.log");
+        open(&path).unwrap().set_len(ROTATE_AT + 1).unwrap();
+        writeln!(open(&path).unwrap(), "fresh").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "fresh\n");
+        assert!(path.with_extension("log.old").exists());
+    }
+}

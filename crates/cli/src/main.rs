@@ -1,0 +1,47 @@
+//! The bezel command: arguments and deployment.
+
+mod arguments;
+mod commands;
+mod config;
+mod connect;
+mod daemon;
+mod failure;
+mod logging;
+mod manifest;
+mod paths;
+mod scratch;
+mod setup;
+mod standalone;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::arguments::{Arguments, Command};
+use crate::failure::{Exit, Outcome};
+
+fn main() -> ExitCode {
+    let exit = run(Arguments::parse()).unwrap_or_else(failure::Failure::report);
+    ExitCode::from(exit as u8)
+}
+
+fn run(arguments: Arguments) -> Outcome {
+    match arguments.command {
+        None => commands::open::run(arguments.open),
+        Some(Command::Run(arguments)) => commands::run::run(arguments),
+        Some(Command::Session { command }) => commands::session::run(command),
+        Some(Command::Models(arguments)) => commands::models::run(arguments),
+        Some(Command::Config { command }) => commands::config::run(command),
+        Some(Command::Doctor(arguments)) => commands::doctor::run(arguments),
+        Some(Command::Server { command }) => commands::server::run(command),
+        Some(Command::Tour(arguments)) => commands::tour::run(arguments),
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "bezel", &mut script);
+            std::io::Write::write_all(&mut std::io::stdout(), &script)?;
+            Ok(Exit::Done)
+        }
+        Some(Command::Worker) => worker::run(),
+    }
+}

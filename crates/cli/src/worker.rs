@@ -1,0 +1,121 @@
+//! The process of one session: told over its standard input what it is, connected to the server.
+
+use std::io::{self, Read as _};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use bezel_host_server::WorkerStart;
+use bezel_host_session::{HarnessConfig, RetryConfig, RunningSession, SessionHost, SessionHostOptions, SessionIdentity};
+use bezel_plugin::{Deadlines, FacetStatus};
+use bezel_rpc::{Connect, Credential, Hello, Role};
+use bezel_sockets::dial_unix;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::{self, Config, Sources};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::logging;
+use crate::manifest::{self, Chosen};
+use crate::paths::{Paths, create_private};
+
+/// Bytes that a start may have at most: a shell's environment and a little more.
+const MOST: u64 = 64 * 1024 * 1024;
+
+/// Runs the worker until it is asked to end or its policy retires it.
+pub fn run() -> Outcome {
+    logging::start(logging::Target::StandardError).map_err(Failure::usage)?;
+    let paths = Paths::of_process().map_err(Failure::usage)?;
+    let mut text = Vec::new();
+    io::stdin()
+        .take(MOST)
+        .read_to_end(&mut text)
+        .context("cannot read what the server says on standard input")
+        .map_err(Failure::failed)?;
+    let start: WorkerStart = serde_json::from_slice(&text)
+        .context("standard input does not hold a worker's start; only the server starts workers")
+        .map_err(Failure::usage)?;
+    drop(text);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(16)
+        .build()
+        .context("cannot start the worker's runtime")
+        .map_err(Failure::failed)?;
+    runtime.block_on(async {
+        let connect = dial_unix(paths.socket().map_err(Failure::failed)?);
+        let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
+        let session = self::start(&paths, start, connect).await?;
+        let reason = tokio::select! {
+            reason = session.retired() => reason,
+            _ = terminate.recv() => "it was asked to end".to_owned(),
+        };
+        end(session, &reason).await;
+        Ok(Exit::Done)
+    })
+}
+
+/// Starts the session host of `start`, with the configuration that holds in its directory.
+pub async fn start(paths: &Paths, start: WorkerStart, connect: Arc<dyn Connect>) -> Outcome<RunningSession> {
+    let environment = start.environment.map(|environment| environment.0).unwrap_or_default();
+    let sources = Sources {
+        user: paths.config.clone(),
+        directory: Some(start.directory.clone()),
+        trust: paths.trust(),
+        environment: environment.clone(),
+        flags: Vec::new(),
+    };
+    let config = config::load(&sources, manifest::plugins)?.config;
+    create_private(&start.output).map_err(Failure::failed)?;
+    let chosen = Chosen {
+        model: start.model,
+        thinking: start.thinking_level,
+        permission_mode: serde_json::to_value(start.permission_mode).map_err(Failure::failed)?,
+    };
+    let session = SessionHost::start(SessionHostOptions {
+        manifest: manifest::session(&config, paths, &chosen),
+        facets: bezel_dist_session::facets(),
+        connect,
+        hello: Hello {
+            role: Role::Worker,
+            product_version: env!("CARGO_PKG_VERSION").to_owned(),
+            credential: Credential::token(start.credential.reveal()),
+        },
+        identity: SessionIdentity {
+            session_id: start.session_id,
+            workspace_id: start.workspace_id,
+            directory: start.directory,
+            output_directory: start.output,
+        },
+        environment,
+        database: start.database,
+        harness: harness(&config),
+        deadlines: Deadlines::default(),
+    })
+    .await
+    .map_err(Failure::failed)?;
+    for plugin in session.report() {
+        if let FacetStatus::Unavailable(reason) = plugin.status {
+            tracing::warn!(target: "bezel", plugin = %plugin.plugin, reason, "a plugin is not available");
+        }
+    }
+    Ok(session)
+}
+
+/// Ends a session host in order.
+pub async fn end(session: RunningSession, reason: &str) {
+    tracing::info!(target: "bezel", reason, "the worker ends");
+    for failure in session.stop().await {
+        tracing::warn!(target: "bezel", %failure, "the worker did not end in order");
+    }
+}
+
+fn harness(config: &Config) -> HarnessConfig {
+    let retry = config.retry;
+    HarnessConfig {
+        retry: RetryConfig {
+            retries: retry.max_attempts.saturating_sub(1),
+            backoff: std::time::Duration::from_millis(retry.base_delay_ms),
+            max_wait: std::time::Duration::from_millis(retry.max_delay_ms),
+        },
+        ..HarnessConfig::default()
+    }
+}

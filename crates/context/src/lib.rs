@@ -1,0 +1,17 @@
+//! What travels beside every call: cancellation, deadline, trace carrier, principal and typed values.
+//!
+//! A [`Context`] is the first parameter of everything that may wait. It is immutable and cheap to
+//! clone; each derivation makes a child. Nothing in it is ever serialised: the receiver of a frame
+//! builds a fresh one (see `wire.md`, "Identity"). Receivers never keep a caller's context.
+//!
+//! [`TaskScope`] owns background tasks, so that every task ends with whoever started it.
+
+mod context;
+mod principal;
+mod tasks;
+mod trace;
+
+pub use context::{CancelHandle, Cancelled, Context};
+pub use principal::{ClientId, Principal, Scope, Scopes, WorkspaceId, Workspaces};
+pub use tasks::{Spawner, Task, TaskScope};
+pub use trace::{TraceCarrier, TraceError};

@@ -1,0 +1,47 @@
+//! The agent of one session: lanes, the turn loop, tools and durable operations.
+//!
+//! A [`Harness`] works on one session's database. Each [`Lane`] is a movable tip of the session's
+//! tree with a queue of admitted messages and at most one operation. Every step commits its intent,
+//! performs it, and commits what came of it together with the next state, so that a session whose
+//! process died is taken up where it was. The crate knows neither plugins nor any wire.
+
+mod admission;
+mod answer;
+mod compaction;
+mod config;
+mod context;
+mod coordinator;
+mod events;
+mod harness;
+mod hooks;
+mod lane;
+mod operation;
+mod recovery;
+mod request;
+mod retry;
+mod run;
+mod state;
+mod stream;
+mod summary;
+mod tools;
+mod tree;
+
+pub use admission::{Admission, EditError, PromptError, PromptRequest};
+pub use answer::{LiveMessage, LiveToolCall};
+pub use config::{CompactionConfig, HarnessConfig, RetryConfig};
+pub use events::{EventKind, HarnessEvent, HarnessEvents, MessageDelta};
+pub use harness::{
+    Harness, HarnessOptions, ModelSource, ModelSourceError, OpenError, OpenLane, ResolvedModel,
+    SystemPrompt, SystemPromptError, SystemPromptSubject,
+};
+pub use hooks::{
+    Approval, CompactionVerdict, EndingRun, HookError, HookFuture, HookGuard, Hooks, PendingAnswer,
+    PendingCall, PendingCompaction, PendingRequest, RequestPatch, SettledCall, ToolPatch,
+    ToolVerdict,
+};
+pub use lane::{AbortError, CompactError, Lane, LaneOutcome, ResumeError, Resumed};
+pub use state::{LaneSnapshot, LaneWatch, LiveCall};
+pub use tools::{ToolIdentity, ToolRegistration, ToolSet};
+pub use tree::{AppendError, Tree};
+
+pub use bezel_store::{OpenError as StoreError, Store};

@@ -1,0 +1,102 @@
+//! Taking an operation up whose process ended, by the table of `durability.md`.
+//!
+//! Tool calls need nothing here: where a call stands says what may be done with it, and working a
+//! step off begins with exactly that (see `tools::step`).
+
+use bezel_session_types::{EntryId, Message, RunOutcome, StopReason};
+
+use crate::coordinator::Stop;
+use crate::operation::{Operation, Phase, partial_key};
+use crate::run::{Run, StepResult};
+use crate::state::{LaneState, Step};
+
+impl Run {
+    /// Decides what an operation found open does next. Its uncertain effect is settled here.
+    pub(crate) fn recover(&mut self) -> StepResult {
+        let mut state = self.lane.core.lock();
+        let Some(mut operation) = state.operation.clone() else {
+            return Err(Stop::Closed);
+        };
+        operation.recoveries += 1;
+        state.found = false;
+        if operation.recoveries > self.lane.session.config.max_recoveries {
+            return self.give_up(&mut state, &operation);
+        }
+        let step = match operation.phase.clone() {
+            Phase::Request { entry, attempt } => {
+                return self.recover_request(&mut state, operation, &entry, attempt);
+            }
+            _ => Step::to(operation),
+        };
+        self.commit(&mut state, step)?;
+        Ok(None)
+    }
+
+    /// A request was out. What came of it is kept for people; the model is asked again.
+    fn recover_request(
+        &self,
+        state: &mut LaneState,
+        operation: Operation,
+        entry: &EntryId,
+        attempt: u32,
+    ) -> StepResult {
+        let store = &self.lane.session.store;
+        let partial: Option<bezel_session_types::AssistantMessage> =
+            store.read(|queries| queries.value(&partial_key(entry)))?;
+        let aborted = operation.cancel_requested.is_some();
+        let attempts = self.lane.session.config.retry.retries;
+        let mut step = Step::to(operation.at(Phase::Ready {
+            attempt: attempt + 1,
+        }));
+        step.transaction.delete_value(partial_key(entry));
+        if let Some(mut partial) = partial {
+            if aborted {
+                partial.stop_reason = StopReason::Aborted;
+            } else {
+                partial.stop_reason = StopReason::Error;
+                partial.error =
+                    Some("interrupted: the session ended while this answer came in".into());
+            }
+            step.append(entry.clone(), Message::Assistant(partial));
+        }
+        if aborted {
+            return self.end(state, step, RunOutcome::Aborted);
+        }
+        if attempt >= attempts {
+            let message = format!(
+                "the model was asked {} times and the session ended each time before its answer was complete; send the message again",
+                attempt + 1
+            );
+            let outcome = RunOutcome::Failed {
+                code: "run.interrupted".into(),
+                message,
+            };
+            return self.end(state, step, outcome);
+        }
+        self.commit(state, step)?;
+        Ok(None)
+    }
+
+    /// It was taken up too often: something in it ends the process each time.
+    fn give_up(&self, state: &mut LaneState, operation: &Operation) -> StepResult {
+        let mut step = Step::default();
+        match &operation.phase {
+            Phase::Request { entry, .. } => step.transaction.delete_value(partial_key(entry)),
+            Phase::Tools { calls, .. } => {
+                let mut operation = operation.clone();
+                let outcomes = self.interrupted_results(calls);
+                self.place(&mut operation, &mut step, outcomes)?;
+            }
+            _ => {}
+        }
+        let message = format!(
+            "this run was taken up {} times and its process ended each time; look at what it does last, then send the message again",
+            operation.recoveries - 1
+        );
+        let outcome = RunOutcome::Failed {
+            code: "run.recoveries".into(),
+            message,
+        };
+        self.end(state, step, outcome)
+    }
+}

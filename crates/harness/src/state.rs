@@ -1,0 +1,306 @@
+//! A lane's state in this process: a projection of what is committed, and what is live beside it.
+//!
+//! All changes go through [`Lane::commit`], the lane's mutation line: validate, one commit, change
+//! the projection, tell observers, all under one lock that is never held across an await.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bezel_context::{CancelHandle, Context};
+use bezel_session_types::{
+    Entry, EntryBody, EntryId, InvocationId, LaneName, QueuedMessage, RunPhase, RunState,
+};
+use bezel_store::{CommitError, Committed, InboxRow, ReadError, Store, Transaction};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::answer::LiveMessage;
+use crate::context::trim_view;
+use crate::events::{EventKind, HarnessEvents};
+use crate::harness::OpenLane;
+use crate::lane::Lane;
+use crate::operation::{Operation, operation_key};
+
+/// One lane of a session.
+pub(crate) struct LaneCore {
+    pub(crate) name: Arc<LaneName>,
+    // A plain mutex: held for one mutation with its commit, never across an await.
+    state: Mutex<LaneState>,
+    run_state: watch::Sender<RunState>,
+}
+
+/// What a lane knows.
+#[derive(Default)]
+pub(crate) struct LaneState {
+    pub(crate) tip: Option<EntryId>,
+    /// Admitted messages in order of admission.
+    pub(crate) inbox: Vec<InboxRow>,
+    pub(crate) operation: Option<Operation>,
+    /// The operation was not brought where it stands by a run of this process that still goes on.
+    pub(crate) found: bool,
+    /// What runs it.
+    pub(crate) running: Option<Running>,
+    /// Somebody asked for one more pass.
+    pub(crate) wake: bool,
+    /// The entries that the model sees, oldest first, while something runs.
+    pub(crate) view: Option<Vec<Arc<Entry>>>,
+    pub(crate) message: Option<LiveMessage>,
+    pub(crate) calls: Vec<LiveCall>,
+    phase: Option<RunPhase>,
+}
+
+/// The coordinator's hold on a lane.
+pub(crate) struct Running {
+    /// The context of the current operation: ended by an abort and by closing.
+    pub(crate) cx: Context,
+    pub(crate) cancel: CancelHandle,
+}
+
+/// A call that runs now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveCall {
+    /// Which call.
+    pub invocation_id: InvocationId,
+    /// The provider's id of it.
+    pub call_id: String,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The arguments that it runs with.
+    pub arguments: Arc<Value>,
+    /// What it has shown so far; of long output the tail.
+    pub output: String,
+    /// Its latest details for renderers.
+    pub details: Value,
+}
+
+/// Everything a late observer needs of a lane.
+#[derive(Debug, Clone)]
+pub struct LaneSnapshot {
+    /// The tip; none while the lane is empty.
+    pub tip: Option<EntryId>,
+    /// What goes on.
+    pub state: RunState,
+    /// Messages that wait, in order of admission.
+    pub queued: Arc<[QueuedMessage]>,
+    /// The answer that comes in now.
+    pub message: Option<LiveMessage>,
+    /// The calls that run now.
+    pub calls: Vec<LiveCall>,
+}
+
+/// A snapshot and what happens after it, with nothing between and nothing twice.
+#[derive(Debug)]
+pub struct LaneWatch {
+    /// The lane as it was.
+    pub snapshot: LaneSnapshot,
+    /// What happened since.
+    pub events: HarnessEvents,
+}
+
+/// One mutation: what is committed, and what observers hear of it.
+#[derive(Default)]
+pub(crate) struct Step {
+    pub(crate) transaction: Transaction,
+    /// Entries to append at the tip, in order.
+    pub(crate) entries: Vec<(EntryId, EntryBody)>,
+    pub(crate) operation: OperationChange,
+    /// Messages that leave the inbox.
+    pub(crate) taken: Vec<EntryId>,
+    /// Told before the entries.
+    pub(crate) before: Vec<EventKind>,
+    /// Told after the entries.
+    pub(crate) after: Vec<EventKind>,
+}
+
+/// What becomes of the lane's operation.
+#[derive(Default)]
+pub(crate) enum OperationChange {
+    #[default]
+    Keep,
+    Set(Operation),
+    Clear,
+}
+
+impl Step {
+    /// A step that brings the operation to this state.
+    pub(crate) fn to(operation: Operation) -> Self {
+        Step {
+            operation: OperationChange::Set(operation),
+            ..Step::default()
+        }
+    }
+
+    pub(crate) fn append(&mut self, id: EntryId, body: impl Into<EntryBody>) {
+        self.entries.push((id, body.into()));
+    }
+}
+
+impl LaneCore {
+    pub(crate) fn empty(name: &LaneName) -> Self {
+        LaneCore {
+            name: Arc::new(name.clone()),
+            state: Mutex::default(),
+            run_state: watch::Sender::default(),
+        }
+    }
+
+    /// Reads what the database holds of a lane.
+    pub(crate) fn load(store: &Store, name: &LaneName) -> Result<Self, ReadError> {
+        let core = LaneCore::empty(name);
+        store.read(|queries| {
+            let mut state = core.lock();
+            state.tip = queries.tip(name)?;
+            state.inbox = queries.inbox(name)?;
+            state.operation = queries.value(&operation_key(name))?;
+            state.found = state.operation.is_some();
+            Ok(())
+        })?;
+        Ok(core)
+    }
+
+    /// What waits to be resumed.
+    pub(crate) fn found(&self) -> Option<OpenLane> {
+        let state = self.lock();
+        let waits = state.operation.is_some() || !state.inbox.is_empty();
+        waits.then(|| OpenLane {
+            lane: (*self.name).clone(),
+            operation_id: state
+                .operation
+                .as_ref()
+                .map(|operation| operation.id.clone()),
+            queued: state.inbox.len(),
+            resume: state.inbox.iter().any(|waiting| waiting.row.resume),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LaneState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn run_state(&self) -> watch::Receiver<RunState> {
+        self.run_state.subscribe()
+    }
+
+    /// Resolves once nothing runs here.
+    pub(crate) async fn stopped(&self) {
+        let mut states = self.run_state.subscribe();
+        // The sender lives in `self`.
+        states
+            .wait_for(RunState::is_idle)
+            .await
+            .expect("the lane outlives its observers");
+    }
+
+    /// Shows what goes on.
+    pub(crate) fn set_phase(&self, state: &mut LaneState, phase: Option<RunPhase>) {
+        state.phase = phase;
+        self.refresh(state);
+    }
+
+    /// Tells those who follow what goes on.
+    pub(crate) fn refresh(&self, state: &mut LaneState) {
+        self.run_state.send_replace(state.run_state());
+    }
+}
+
+impl LaneState {
+    pub(crate) fn run_state(&self) -> RunState {
+        match (&self.running, &self.operation, &self.phase) {
+            (Some(_), Some(operation), Some(phase)) => RunState::Running {
+                operation_id: operation.id.clone(),
+                since: operation.started_at,
+                phase: phase.clone(),
+                aborting: operation.cancel_requested.is_some(),
+            },
+            _ => RunState::Idle,
+        }
+    }
+
+    pub(crate) fn queued(&self) -> Arc<[QueuedMessage]> {
+        let queued = self
+            .inbox
+            .iter()
+            .map(|InboxRow { seq, row }| QueuedMessage {
+                id: row.id.clone(),
+                operation_id: row.operation_id.clone(),
+                delivery: row.delivery,
+                message: row.message.clone(),
+                seq: *seq,
+            });
+        queued.collect()
+    }
+}
+
+impl Lane {
+    /// Commits one mutation, changes the projection and tells observers.
+    pub(crate) fn commit(
+        &self,
+        state: &mut LaneState,
+        step: Step,
+    ) -> Result<Committed, CommitError> {
+        let Step {
+            mut transaction,
+            entries,
+            operation,
+            taken,
+            before,
+            after,
+        } = step;
+        let mut tip = state.tip.clone();
+        for (id, body) in entries {
+            transaction.append(id.clone(), tip.replace(id), body);
+        }
+        if tip != state.tip {
+            transaction.set_tip(&self.core.name, tip.as_ref());
+        }
+        for id in &taken {
+            transaction.take_out(id);
+        }
+        let key = || operation_key(&self.core.name);
+        match &operation {
+            OperationChange::Keep => {}
+            OperationChange::Set(operation) => transaction.set_value(key(), operation),
+            OperationChange::Clear => transaction.delete_value(key()),
+        }
+        let committed = self.session.store.commit(transaction)?;
+        state.tip = tip;
+        match operation {
+            OperationChange::Keep => {}
+            OperationChange::Set(operation) => state.operation = Some(operation),
+            OperationChange::Clear => state.operation = None,
+        }
+        before.into_iter().for_each(|event| self.publish(event));
+        for entry in &committed.entries {
+            if let Some(view) = &mut state.view {
+                view.push(Arc::clone(entry));
+                trim_view(view);
+            }
+            self.publish(EventKind::EntryAdded {
+                entry: Arc::clone(entry),
+            });
+        }
+        if !taken.is_empty() {
+            let taken: HashSet<EntryId> = taken.into_iter().collect();
+            state
+                .inbox
+                .retain(|waiting| !taken.contains(&waiting.row.id));
+            self.publish(EventKind::QueueUpdate {
+                queued: state.queued(),
+            });
+        }
+        after.into_iter().for_each(|event| self.publish(event));
+        Ok(committed)
+    }
+
+    pub(crate) fn publish(&self, event: EventKind) {
+        self.session.hub.publish(&self.core.name, event);
+    }
+
+    /// Stops the lane's work where it stands: its state could not be written or read.
+    pub(crate) fn fault(&self, error: &dyn std::error::Error) {
+        tracing::error!(lane = %self.core.name, %error, "the lane stopped");
+        self.publish(EventKind::Fault {
+            message: error.to_string(),
+        });
+    }
+}

@@ -1,0 +1,93 @@
+//! Arguments as the model wrote them, made into what a tool may be given.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::set::RegisteredTool;
+
+/// Errors named in one message; more would only repeat the point.
+const NAMED_ERRORS: usize = 5;
+
+/// Arguments that cannot be given to a tool. The text is for the model: what is wrong, where, and
+/// what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArgumentsError {
+    #[error(
+        "The arguments of `{name}` are not valid JSON: {source}. Call it again with one JSON object."
+    )]
+    Text {
+        name: String,
+        source: serde_json::Error,
+    },
+    #[error("The arguments of `{name}` must be one JSON object. Call it again with an object.")]
+    NoObject { name: String },
+    #[error(
+        "`{name}` cannot be called: the schema that it declares is not a valid JSON Schema ({error}). Use another tool."
+    )]
+    Schema { name: String, error: String },
+    #[error(
+        "The arguments of `{name}` do not match its schema:{found}\nCall it again with corrected arguments."
+    )]
+    Mismatch { name: String, found: String },
+}
+
+/// Decodes and validates.
+pub(crate) fn decode(
+    name: &str,
+    registered: &RegisteredTool,
+    arguments: &Value,
+) -> Result<Arc<Value>, ArgumentsError> {
+    let name = || name.to_owned();
+    let arguments = match arguments {
+        Value::String(text) if text.trim().is_empty() => Value::Object(Default::default()),
+        Value::Null => Value::Object(Default::default()),
+        Value::String(text) => serde_json::from_str(text).map_err(|source| {
+            let name = name();
+            ArgumentsError::Text { name, source }
+        })?,
+        other => other.clone(),
+    };
+    if !arguments.is_object() {
+        return Err(ArgumentsError::NoObject { name: name() });
+    }
+    let validator = registered.validator.get_or_init(|| {
+        jsonschema::validator_for(&registered.tool.spec().parameters)
+            .map(Arc::new)
+            .map_err(|error| Arc::new(error.to_owned()))
+    });
+    let validator = match validator {
+        Ok(validator) => validator,
+        Err(error) => {
+            let (name, error) = (name(), error.to_string());
+            return Err(ArgumentsError::Schema { name, error });
+        }
+    };
+    let mut found = String::new();
+    let mut left = 0;
+    for (index, error) in validator.iter_errors(&arguments).enumerate() {
+        if index >= NAMED_ERRORS {
+            left += 1;
+            continue;
+        }
+        let path = error.instance_path().to_string();
+        let place = if path.is_empty() {
+            "arguments"
+        } else {
+            path.as_str()
+        };
+        // Values may be long; the place and the rule say enough.
+        write!(found, "\n- {place}: {}", error.masked_with("the value")).expect("text takes text");
+    }
+    if found.is_empty() {
+        return Ok(Arc::new(arguments));
+    }
+    if left > 0 {
+        write!(found, "\n- and {left} more").expect("text takes text");
+    }
+    Err(ArgumentsError::Mismatch {
+        name: name(),
+        found,
+    })
+}

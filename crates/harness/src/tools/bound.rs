@@ -1,0 +1,151 @@
+//! The one place that bounds what a tool returns.
+
+use std::path::{Path, PathBuf};
+
+use bezel_session_types::{ResultContent, ToolResultMessage};
+use serde_json::Value;
+
+/// Lines of text that the model may read of one result.
+pub(crate) const MAX_LINES: usize = 2_000;
+/// Bytes of text that the model may read of one result.
+pub(crate) const MAX_BYTES: usize = 50 * 1024;
+/// Bytes of one picture, decoded.
+const MAX_IMAGE: usize = 5 * 1024 * 1024;
+/// Bytes of details for renderers, as JSON.
+const MAX_DETAILS: usize = 1024 * 1024;
+/// Room for the line between head and tail.
+const MARKER_BYTES: usize = 2048;
+
+/// Bounds a result. Whole text that does not fit goes to a new file that `new_file` names; the
+/// result says which. A result within the limits passes unchanged, so bounding twice is bounding once.
+pub(crate) async fn bound(result: &mut ToolResultMessage, new_file: impl FnOnce() -> PathBuf) {
+    bound_details(&mut result.details);
+    if let Some(size) = result.content.iter().find_map(oversized_image) {
+        result
+            .content
+            .retain(|part| oversized_image(part).is_none());
+        result.is_error = true;
+        result.content.push(ResultContent::text(format!(
+            "A picture of {} MiB was left out: the limit is {} MiB. Ask for a smaller one.",
+            size.div_ceil(1024 * 1024),
+            MAX_IMAGE / 1024 / 1024
+        )));
+    }
+    if fits(&result.content) {
+        return;
+    }
+    let texts = result.content.iter().filter_map(|part| match part {
+        ResultContent::Text { text } => Some(text.as_str()),
+        ResultContent::Image(_) => None,
+    });
+    let whole = texts.collect::<Vec<_>>().join("\n");
+    let path = new_file();
+    let (whole, saved) = save(whole, &path).await;
+    if saved.is_err() {
+        result.is_error = true;
+    }
+    let shortened = shorten(&whole, &path, saved.as_ref().err());
+    result
+        .content
+        .retain(|part| matches!(part, ResultContent::Image(_)));
+    result.content.insert(0, ResultContent::text(shortened));
+}
+
+fn fits(content: &[ResultContent]) -> bool {
+    let (mut bytes, mut lines) = (0, 0);
+    for part in content {
+        if let ResultContent::Text { text } = part {
+            bytes += text.len();
+            lines += line_count(text);
+        }
+    }
+    bytes <= MAX_BYTES && lines <= MAX_LINES
+}
+
+fn line_count(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count() + usize::from(!text.ends_with('\n'))
+}
+
+fn oversized_image(part: &ResultContent) -> Option<usize> {
+    match part {
+        ResultContent::Image(image) => {
+            Some(image.data.len() / 4 * 3).filter(|size| *size > MAX_IMAGE)
+        }
+        ResultContent::Text { .. } => None,
+    }
+}
+
+fn bound_details(details: &mut Value) {
+    if !details.is_null() {
+        let size = serde_json::to_string(details).map_or(usize::MAX, |text| text.len());
+        if size > MAX_DETAILS {
+            *details = serde_json::json!({ "omitted": true, "bytes": size });
+        }
+    }
+}
+
+async fn save(whole: String, path: &Path) -> (String, std::io::Result<()>) {
+    let target = path.to_owned();
+    let written = tokio::task::spawn_blocking(move || {
+        let written = std::fs::write(&target, &whole);
+        (whole, written)
+    });
+    match written.await {
+        Ok(written) => written,
+        Err(error) => (String::new(), Err(std::io::Error::other(error))),
+    }
+}
+
+/// Head and tail of `whole` with a line between them, within the limits altogether.
+fn shorten(whole: &str, path: &Path, failure: Option<&std::io::Error>) -> String {
+    let half_lines = (MAX_LINES - 4) / 2;
+    let half_bytes = (MAX_BYTES - MARKER_BYTES) / 2;
+    let head = head(whole, half_lines, half_bytes);
+    let tail = tail(&whole[head.len()..], half_lines, half_bytes);
+    let omitted = whole.len() - head.len() - tail.len();
+    let lines = line_count(&whole[head.len()..head.len() + omitted]);
+    let place = match failure {
+        None => format!(
+            "The whole output ({} bytes) is in {}; read it in parts.",
+            whole.len(),
+            path.display()
+        ),
+        Some(error) => format!(
+            "The whole output could not be saved to {}: {error}. It is lost: make room, then run a narrower command.",
+            path.display()
+        ),
+    };
+    let gap = if head.ends_with('\n') { "" } else { "\n" };
+    format!("{head}{gap}[... {omitted} bytes in {lines} lines left out. {place} ...]\n{tail}")
+}
+
+fn head(text: &str, lines: usize, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let cut = &text[..end];
+    match cut.match_indices('\n').nth(lines - 1) {
+        Some((at, _)) => &cut[..=at],
+        // Whole lines where there are any; a single endless line is cut within.
+        None if end < text.len() => cut.rfind('\n').map_or(cut, |at| &cut[..=at]),
+        None => cut,
+    }
+}
+
+fn tail(text: &str, lines: usize, bytes: usize) -> &str {
+    let mut start = text.len().saturating_sub(bytes);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    let cut = &text[start..];
+    let body = cut.strip_suffix('\n').unwrap_or(cut);
+    match body.rmatch_indices('\n').nth(lines - 1) {
+        Some((at, _)) => &cut[at + 1..],
+        None if start > 0 => cut
+            .find('\n')
+            .filter(|at| at + 1 < cut.len())
+            .map_or(cut, |at| &cut[at + 1..]),
+        None => cut,
+    }
+}

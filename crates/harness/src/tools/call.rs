@@ -1,0 +1,342 @@
+//! Running one call: from cleared arguments to a bounded result.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bezel_session_types::{
+    InvocationId, Progress, ResultContent, Tool, ToolError, ToolHost, ToolInvocation, ToolOutput,
+    ToolResultMessage,
+};
+use bezel_store::Committed;
+use serde_json::{Value, json};
+
+use super::bound::bound;
+use crate::coordinator::Stop;
+use crate::events::{EventKind, keep_tail};
+use crate::harness::Session;
+use crate::hooks::{PendingCall, SettledCall};
+use crate::lane::Lane;
+use crate::run::Run;
+use crate::state::LiveCall;
+
+/// Shown output that a late observer still sees, in bytes.
+const SHOWN: usize = 64 * 1024;
+
+/// A call that may run, with the arguments that were approved.
+pub(crate) struct ClearedCall {
+    /// Place in the step.
+    pub(crate) index: usize,
+    /// The provider's id.
+    pub(crate) call_id: String,
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) pending: PendingCall,
+    /// The arguments are not those that the model gave.
+    pub(crate) replaced: bool,
+}
+
+/// A call that settled, its result bounded and patched.
+pub(crate) struct Settled {
+    pub(crate) index: usize,
+    pub(crate) result: ToolResultMessage,
+    pub(crate) changes: Vec<PathBuf>,
+}
+
+/// What a call came to.
+enum Outcome {
+    Output(ToolOutput),
+    Failed { message: String, details: Value },
+    Interrupted,
+}
+
+impl Run {
+    /// Runs a call whose intent is committed. `intent` is awaited on the disk first, where the call
+    /// must not be lost sight of even after a power cut.
+    pub(crate) async fn execute(
+        &self,
+        call: ClearedCall,
+        intent: Option<Committed>,
+    ) -> Result<Settled, Stop> {
+        if let Some(intent) = intent {
+            self.lane.session.store.synced(&intent).await?;
+        }
+        let ClearedCall {
+            index,
+            call_id,
+            tool,
+            pending,
+            ..
+        } = call;
+        self.show(&call_id, &pending);
+        let host = Arc::new(CallHost {
+            lane: self.lane.clone(),
+            invocation_id: pending.invocation_id.clone(),
+            settled: AtomicBool::new(false),
+        });
+        let invocation = ToolInvocation {
+            invocation_id: pending.invocation_id.clone(),
+            operation_id: pending.operation_id.clone(),
+            session_id: self.lane.session.id.clone(),
+            tool: Arc::clone(&pending.tool),
+            arguments: Arc::clone(&pending.arguments),
+            host: Arc::clone(&host) as Arc<dyn ToolHost>,
+        };
+        let outcome = self.run_tool(tool, invocation).await;
+        host.settled.store(true, Ordering::Release);
+        Ok(self.settle_call(index, call_id, pending, outcome).await)
+    }
+
+    /// Runs the tool in a task of its own, so that its panic is its own too.
+    async fn run_tool(&self, tool: Arc<dyn Tool>, invocation: ToolInvocation) -> Outcome {
+        let session = &self.lane.session;
+        let (cx, name) = (self.cx.clone(), Arc::clone(&invocation.tool));
+        let mut task = session
+            .spawner
+            .spawn("tool", async move { tool.execute(cx, invocation).await });
+        let ended = tokio::select! {
+            ended = &mut task => Some(ended),
+            _ = self.cx.cancelled() => {
+                tokio::time::timeout(session.config.cancel_grace, &mut task).await.ok()
+            }
+        };
+        match ended {
+            Some(Some(Ok(Ok(output)))) => Outcome::Output(output),
+            Some(Some(Ok(Err(ToolError::Failed { message, details })))) => {
+                Outcome::Failed { message, details }
+            }
+            Some(Some(Ok(Err(ToolError::Interrupted))) | None) => Outcome::Interrupted,
+            Some(Some(Err(error))) if error.is_panic() => {
+                let message = format!(
+                    "`{name}` failed inside ({}). This is a fault of the tool, not of the call; it may have had part of its effect. Try another way.",
+                    panic_text(error.into_panic())
+                );
+                Outcome::Failed {
+                    message,
+                    details: json!({ "code": "tool.panic" }),
+                }
+            }
+            Some(Some(Err(_))) => Outcome::Interrupted,
+            None => {
+                tracing::warn!(tool = %name, "the tool did not end when it was cancelled; it was dropped");
+                task.abort();
+                Outcome::Interrupted
+            }
+        }
+    }
+
+    async fn settle_call(
+        &self,
+        index: usize,
+        call_id: String,
+        pending: PendingCall,
+        outcome: Outcome,
+    ) -> Settled {
+        let session = &self.lane.session;
+        let invocation_id = pending.invocation_id.clone();
+        let tool = pending.tool.to_string();
+        let (content, details, is_error, changes) = match outcome {
+            Outcome::Output(output) => {
+                let changes = output
+                    .changes
+                    .into_iter()
+                    .map(|change| change.path)
+                    .collect();
+                (output.content, output.details, false, changes)
+            }
+            Outcome::Failed { message, details } => (
+                vec![ResultContent::text(message)],
+                details,
+                true,
+                Vec::new(),
+            ),
+            Outcome::Interrupted => {
+                let result =
+                    interrupted(&call_id, &invocation_id, &tool, Interruption::WhileRunning);
+                return Settled {
+                    index,
+                    result,
+                    changes: Vec::new(),
+                };
+            }
+        };
+        let mut result = ToolResultMessage {
+            call_id,
+            invocation_id,
+            tool,
+            content,
+            details,
+            is_error,
+        };
+        let new_file = || new_output_file(session, &result_id(&pending));
+        bound(&mut result, new_file).await;
+        if !self.cx.is_cancelled() {
+            result = self.after_tool(&pending, result).await;
+            bound(&mut result, new_file).await;
+        }
+        Settled {
+            index,
+            result,
+            changes,
+        }
+    }
+
+    async fn after_tool(
+        &self,
+        pending: &PendingCall,
+        mut result: ToolResultMessage,
+    ) -> ToolResultMessage {
+        let session = &self.lane.session;
+        for hook in session.hooks.after_tool.registered() {
+            let settled = SettledCall {
+                call: pending.clone(),
+                result: Arc::new(result.clone()),
+            };
+            match hook
+                .call(&self.cx, Some(session.config.hook_deadline), settled)
+                .await
+            {
+                Ok(patch) => {
+                    result.content = patch.content.unwrap_or(result.content);
+                    result.details = patch.details.unwrap_or(result.details);
+                    result.is_error = patch.is_error.unwrap_or(result.is_error);
+                }
+                Err(failure) => self.report(failure),
+            }
+        }
+        result
+    }
+
+    /// Shows that a call runs.
+    fn show(&self, call_id: &str, pending: &PendingCall) {
+        let mut state = self.lane.core.lock();
+        state.calls.push(LiveCall {
+            invocation_id: pending.invocation_id.clone(),
+            call_id: call_id.to_owned(),
+            tool: Arc::clone(&pending.tool),
+            arguments: Arc::clone(&pending.arguments),
+            output: String::new(),
+            details: Value::Null,
+        });
+        self.lane.publish(EventKind::ToolStart {
+            invocation_id: pending.invocation_id.clone(),
+            call_id: call_id.to_owned(),
+            tool: Arc::clone(&pending.tool),
+            arguments: Arc::clone(&pending.arguments),
+        });
+    }
+}
+
+/// When a call was interrupted.
+#[derive(Clone, Copy)]
+pub(crate) enum Interruption {
+    BeforeRunning,
+    WhileRunning,
+    ByCrash,
+}
+
+/// The result of a call that was interrupted.
+pub(crate) fn interrupted(
+    call_id: &str,
+    invocation_id: &InvocationId,
+    tool: &str,
+    when: Interruption,
+) -> ToolResultMessage {
+    let text = match when {
+        Interruption::BeforeRunning => "Not run: the turn was interrupted before this call began.",
+        Interruption::WhileRunning => {
+            "Interrupted while it ran: it may have had part of its effect. Look before you run it again."
+        }
+        Interruption::ByCrash => {
+            "Interrupted: the session ended while this call ran. It may have had its effect, in part or whole. Look before you run it again."
+        }
+    };
+    failed(call_id, invocation_id, tool, "interrupted", text.to_owned())
+}
+
+/// The result of a call that failed in the harness's own hands.
+pub(crate) fn failed(
+    call_id: &str,
+    invocation_id: &InvocationId,
+    tool: &str,
+    code: &str,
+    message: String,
+) -> ToolResultMessage {
+    ToolResultMessage {
+        call_id: call_id.to_owned(),
+        invocation_id: invocation_id.clone(),
+        tool: tool.to_owned(),
+        content: vec![ResultContent::text(message)],
+        details: json!({ "code": code }),
+        is_error: true,
+    }
+}
+
+fn result_id(pending: &PendingCall) -> InvocationId {
+    pending.invocation_id.clone()
+}
+
+fn panic_text(panic: Box<dyn std::any::Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => panic
+            .downcast_ref::<&str>()
+            .map_or("no message", |text| *text)
+            .to_owned(),
+    }
+}
+
+/// A path in the session's output directory that no file has yet.
+fn new_output_file(session: &Session, invocation: &InvocationId) -> PathBuf {
+    let directory = &session.output_directory;
+    // Where it cannot be made, writing the file fails and says why.
+    if let Err(error) = std::fs::create_dir_all(directory) {
+        tracing::warn!(directory = %directory.display(), %error, "the output directory was not made");
+    }
+    let first = directory.join(format!("{invocation}.txt"));
+    let others = (2..).map(|number| directory.join(format!("{invocation}-{number}.txt")));
+    std::iter::once(first)
+        .chain(others)
+        .find(|path| !path.exists())
+        .expect("there is a free number")
+}
+
+/// What a running call is offered.
+struct CallHost {
+    lane: Lane,
+    invocation_id: InvocationId,
+    settled: AtomicBool,
+}
+
+impl ToolHost for CallHost {
+    fn directory(&self) -> &Path {
+        &self.lane.session.directory
+    }
+
+    fn progress(&self, progress: Progress) {
+        if self.settled.load(Ordering::Acquire) {
+            return;
+        }
+        let mut state = self.lane.core.lock();
+        let live = state
+            .calls
+            .iter_mut()
+            .find(|call| call.invocation_id == self.invocation_id);
+        let Some(live) = live else { return };
+        match &progress {
+            Progress::Append(text) => {
+                live.output.push_str(text);
+                keep_tail(&mut live.output, SHOWN);
+            }
+            Progress::Details(details) => live.details = details.clone(),
+        }
+        let invocation_id = self.invocation_id.clone();
+        self.lane.publish(EventKind::ToolUpdate {
+            invocation_id,
+            progress,
+        });
+    }
+
+    fn output_file(&self, invocation: &InvocationId) -> PathBuf {
+        new_output_file(&self.lane.session, invocation)
+    }
+}

@@ -1,0 +1,11 @@
+//! Tool calls: which tools there are, what a call may be given, running it, what it may return.
+
+mod arguments;
+mod bound;
+mod call;
+mod set;
+mod step;
+
+pub use set::{ToolIdentity, ToolRegistration, ToolSet};
+
+pub(crate) use set::Lookup;

@@ -1,0 +1,134 @@
+//! Reading the tree, and the few things that may be added to it from outside a run.
+
+use std::sync::Arc;
+
+use bezel_context::{Cancelled, Context};
+use bezel_session_types::{CustomEntry, Entry, EntryBody, EntryId, LaneName};
+use bezel_store::{CommitError, Page, ReadError};
+use serde_json::Value;
+
+use crate::harness::Harness;
+use crate::state::Step;
+
+/// The tree of a session.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    harness: Harness,
+}
+
+/// Something that was not added.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// The entry to label does not exist.
+    #[error("there is no entry {entry}")]
+    Unknown {
+        /// Which.
+        entry: EntryId,
+    },
+    /// It could not be written.
+    #[error("nothing was added to the session: {0}")]
+    Storage(#[from] CommitError),
+    /// The database could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The caller's context had ended.
+    #[error("nothing was added to the session: {0}")]
+    Cancelled(Cancelled),
+}
+
+impl Tree {
+    pub(crate) fn new(harness: Harness) -> Self {
+        Tree { harness }
+    }
+
+    /// The tip of a lane; none while it is empty.
+    pub fn leaf(&self, lane: &LaneName) -> Option<EntryId> {
+        self.harness.lane(lane).core.lock().tip.clone()
+    }
+
+    /// One entry.
+    pub fn entry(&self, id: &EntryId) -> Result<Option<Entry>, ReadError> {
+        self.harness
+            .session()
+            .store
+            .read(|queries| queries.entry(id))
+    }
+
+    /// The last `limit` entries of the path that ends at `tip`. To page on, ask again with the
+    /// parent of the first.
+    pub fn path(&self, tip: &EntryId, limit: usize) -> Result<Page, ReadError> {
+        self.harness
+            .session()
+            .store
+            .read(|queries| queries.path(tip, limit))
+    }
+
+    /// The last `limit` entries of a lane.
+    pub fn recent(&self, lane: &LaneName, limit: usize) -> Result<Page, ReadError> {
+        match self.leaf(lane) {
+            Some(tip) => self.path(&tip, limit),
+            None => Ok(Page {
+                entries: Vec::new(),
+                more: false,
+            }),
+        }
+    }
+
+    /// Appends somebody's own fact at the tip of a lane. The model never sees it.
+    pub fn append_custom(
+        &self,
+        cx: &Context,
+        lane: &LaneName,
+        name: &str,
+        value: Value,
+    ) -> Result<Arc<Entry>, AppendError> {
+        cx.status().map_err(AppendError::Cancelled)?;
+        let lane = self.harness.lane(lane);
+        let mut step = Step::default();
+        let entry = CustomEntry {
+            name: name.to_owned(),
+            value,
+        };
+        step.append(EntryId::generate(), EntryBody::Custom(entry));
+        let mut committed = lane.commit(&mut lane.core.lock(), step)?;
+        Ok(committed.entries.pop().expect("one entry was appended"))
+    }
+
+    /// The label of an entry.
+    pub fn label(&self, entry: &EntryId) -> Result<Option<String>, ReadError> {
+        self.harness
+            .session()
+            .store
+            .read(|queries| queries.value(&label_key(entry)))
+    }
+
+    /// Labels an entry, or takes its label away.
+    pub fn set_label(
+        &self,
+        cx: &Context,
+        entry: &EntryId,
+        label: Option<&str>,
+    ) -> Result<(), AppendError> {
+        cx.status().map_err(AppendError::Cancelled)?;
+        if self.entry(entry)?.is_none() {
+            return Err(AppendError::Unknown {
+                entry: entry.clone(),
+            });
+        }
+        let mut step = Step::default();
+        match label {
+            Some(label) => step.transaction.set_value(label_key(entry), label),
+            None => step.transaction.delete_value(label_key(entry)),
+        }
+        step.transaction.journal(
+            "label_set",
+            serde_json::json!({ "entry": entry, "label": label }),
+        );
+        self.harness.session().store.commit(step.transaction)?;
+        Ok(())
+    }
+}
+
+fn label_key(entry: &EntryId) -> String {
+    format!("label/{entry}")
+}

@@ -1,0 +1,19 @@
+//! The harness from outside: real databases, a scripted model, tools that are watched.
+
+#![expect(clippy::unwrap_used, reason = "what a test cannot do, fails it")]
+
+mod aborting;
+mod admission;
+mod bounding;
+mod compaction;
+mod context;
+mod crashes;
+mod events;
+mod hooks;
+mod kills;
+mod model;
+mod retries;
+mod running;
+mod support;
+mod tool_calls;
+mod waiting;

@@ -1,0 +1,254 @@
+//! Writes events: as JSON lines, or as the answer's text with the tools' activity beside it.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use crate::events::{RunEvent, RunLine, ToolEndStatus, VERSION};
+
+/// Where a run's events go.
+pub enum Printer<'a> {
+    /// One JSON object a line.
+    Json {
+        /// The lines.
+        out: &'a mut dyn Write,
+    },
+    /// Text for a person.
+    Text(TextPrinter<'a>),
+}
+
+/// Which of the two streams a person looks at directly.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terminals {
+    /// The answer's stream is a terminal: control characters of the model are left out of it.
+    pub answer: bool,
+    /// The activity's stream is a terminal that takes colours: activity is dimmed.
+    pub activity: bool,
+}
+
+/// The answer's text on one stream, what the agent does on the other.
+pub struct TextPrinter<'a> {
+    out: &'a mut dyn Write,
+    activity: &'a mut dyn Write,
+    terminals: Terminals,
+    /// Item and part that are being written.
+    block: Option<(String, usize)>,
+    /// Whether the answer's stream stands at the beginning of a line.
+    at_line_start: bool,
+    /// Whether the answer's stream has anything.
+    written: bool,
+    warned: Option<String>,
+}
+
+impl<'a> Printer<'a> {
+    /// Writes JSON lines.
+    pub fn json(out: &'a mut dyn Write) -> Self {
+        Printer::Json { out }
+    }
+
+    /// Writes the answer to `out` and what the agent does to `activity`.
+    pub fn text(out: &'a mut dyn Write, activity: &'a mut dyn Write, terminals: Terminals) -> Self {
+        Printer::Text(TextPrinter {
+            out,
+            activity,
+            terminals,
+            block: None,
+            at_line_start: true,
+            written: false,
+            warned: None,
+        })
+    }
+
+    /// Tells a person something that is no event of the run.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            Printer::Json { .. } => Ok(()),
+            Printer::Text(printer) => printer.act(&format!("· {text}")),
+        }
+    }
+
+    /// Writes one event.
+    pub(crate) fn print(&mut self, event: RunEvent) -> io::Result<()> {
+        match self {
+            Printer::Json { out } => {
+                serde_json::to_writer(&mut **out, &RunLine { v: VERSION, event })?;
+                out.write_all(b"\n")?;
+                out.flush()
+            }
+            Printer::Text(text) => text.print(event),
+        }
+    }
+}
+
+impl TextPrinter<'_> {
+    fn print(&mut self, event: RunEvent) -> io::Result<()> {
+        match event {
+            RunEvent::TextDelta { item, part, text, restarted } => self.answer((item, part), &text, restarted),
+            RunEvent::ToolStart { tool, arguments, .. } => {
+                self.act(format!("· {tool}  {}", summary(&arguments)).trim_end())
+            }
+            RunEvent::ToolEnd { tool, status: ToolEndStatus::Failed, output, .. } => {
+                self.act(&format!("  {tool} failed: {}", first_line(&output)))
+            }
+            RunEvent::ToolEnd { tool, status: ToolEndStatus::Interrupted, .. } => {
+                self.act(&format!("  {tool} was interrupted"))
+            }
+            RunEvent::Retry { attempt, reason, .. } => self.act(&format!("· trying again ({attempt}): {reason}")),
+            RunEvent::Compaction { .. } => self.act("· summarised the conversation so far"),
+            RunEvent::Message { text, .. } => self.act(&format!("· message: {}", first_line(&text))),
+            RunEvent::Warning { message } => {
+                self.end_block()?;
+                self.warned = Some(message.clone());
+                writeln!(self.activity, "warning: {message}")
+            }
+            RunEvent::End { error, .. } => {
+                self.end_block()?;
+                match error {
+                    Some(error) if self.warned.as_ref() != Some(&error) => writeln!(self.activity, "error: {error}"),
+                    _ => Ok(()),
+                }
+            }
+            RunEvent::Session { .. }
+            | RunEvent::Prompt { .. }
+            | RunEvent::Text { .. }
+            | RunEvent::Thinking { .. }
+            | RunEvent::ToolEnd { status: ToolEndStatus::Done, .. }
+            | RunEvent::Usage { .. } => Ok(()),
+        }
+    }
+
+    fn answer(&mut self, block: (String, usize), text: &str, restarted: bool) -> io::Result<()> {
+        if self.block.as_ref() != Some(&block) || restarted {
+            self.end_block()?;
+            if self.written {
+                self.out.write_all(b"\n")?;
+            }
+            self.block = Some(block);
+        }
+        if self.terminals.answer && text.contains(is_steering) {
+            self.out.write_all(text.replace(is_steering, "").as_bytes())?;
+        } else {
+            self.out.write_all(text.as_bytes())?;
+        }
+        self.out.flush()?;
+        if !text.is_empty() {
+            self.at_line_start = text.ends_with('\n');
+            self.written = true;
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, line: &str) -> io::Result<()> {
+        self.end_block()?;
+        let (on, off) = if self.terminals.activity { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        writeln!(self.activity, "{on}{}{off}", shown(line))
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        self.block = None;
+        if !self.at_line_start {
+            self.at_line_start = true;
+            self.out.write_all(b"\n")?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// What a call is about, in a few words: the argument that says most.
+fn summary(arguments: &Value) -> String {
+    const TELLING: &[&str] = &["command", "path", "file_path", "pattern", "query", "url", "name"];
+    let Some(members) = arguments.as_object() else { return String::new() };
+    let telling = TELLING.iter().find_map(|name| members.get(*name)?.as_str());
+    first_line(telling.or_else(|| members.values().find_map(Value::as_str)).unwrap_or_default())
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    match line.char_indices().nth(160) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+/// What would steer a terminal instead of being seen.
+fn is_steering(character: char) -> bool {
+    character.is_control() && !matches!(character, '\n' | '\t')
+}
+
+/// Activity is written by others than the person: it must not steer the terminal.
+fn shown(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::events::EndStatus;
+
+    fn printed(events: Vec<RunEvent>, out: Expect, activity: Expect) {
+        let (mut text, mut beside) = (Vec::new(), Vec::new());
+        let mut printer = Printer::text(&mut text, &mut beside, Terminals { answer: true, activity: false });
+        for event in events {
+            printer.print(event).unwrap();
+        }
+        out.assert_eq(&String::from_utf8(text).unwrap());
+        activity.assert_eq(&String::from_utf8(beside).unwrap());
+    }
+
+    fn delta(item: &str, text: &str) -> RunEvent {
+        RunEvent::TextDelta { item: item.into(), part: 0, text: text.into(), restarted: false }
+    }
+
+    fn end(status: EndStatus, error: Option<&str>) -> RunEvent {
+        RunEvent::End { status, exit_status: status.exit_status(), text: None, error: error.map(str::to_owned) }
+    }
+
+    #[test]
+    fn the_answer_goes_to_one_stream_and_activity_to_the_other() {
+        let start = RunEvent::ToolStart { item: "t".into(), tool: "bash".into(), arguments: serde_json::json!({ "note": "x", "command": "ls -l\nrm x" }) };
+        let failed = RunEvent::ToolEnd {
+            item: "t".into(),
+            tool: "bash".into(),
+            status: ToolEndStatus::Failed,
+            output: "\n\u{1b}[31mno such file\nmore".into(),
+            clipped: false,
+            details: Default::default(),
+        };
+        printed(
+            vec![delta("a", "Let me "), delta("a", "look."), start, failed, delta("b", "Do\u{1b}ne.\n"), end(EndStatus::Done, None)],
+            expect![[r#"
+                Let me look.
+
+                Done.
+            "#]],
+            expect![[r#"
+                · bash  ls -l
+                  bash failed:  [31mno such file
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_went_wrong_is_said_once() {
+        let warning = RunEvent::Warning { message: "the key is wrong".into() };
+        printed(
+            vec![warning, end(EndStatus::NoModel, Some("the key is wrong"))],
+            expect![[r#""#]],
+            expect![[r#"
+                warning: the key is wrong
+            "#]],
+        );
+        printed(
+            vec![delta("a", "half"), end(EndStatus::Failed, Some("the stream was cut"))],
+            expect![[r#"
+                half
+            "#]],
+            expect![[r#"
+                error: the stream was cut
+            "#]],
+        );
+    }
+}

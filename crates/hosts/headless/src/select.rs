@@ -1,0 +1,139 @@
+//! Which session a run works in.
+
+use bezel_context::Context;
+use bezel_rpc::{CallError, Link};
+use bezel_session_types::{ModelRef, SessionId};
+use bezel_sessions_contract::{
+    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, SessionDirectoryClient, SessionError,
+    SessionManagementClient, SessionSummary,
+};
+
+/// Which session a run works in.
+#[derive(Debug, Clone)]
+pub enum Choice {
+    /// A new one.
+    New {
+        /// The model to begin with, instead of the configured one.
+        model: Option<ModelRef>,
+        /// What the agent may do unasked.
+        permission_mode: PermissionMode,
+    },
+    /// The one whose id begins so.
+    Id(String),
+    /// The newest one of the directory.
+    Newest,
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectError {
+    /// No id begins so.
+    #[error("there is no session {0}; `bezel session list` shows what there is")]
+    Unknown(String),
+    /// Several ids begin so.
+    #[error("{prefix} is the beginning of {} sessions; write more of the id: {}", ids.len(), ids.join(", "))]
+    Ambiguous {
+        /// As it was given.
+        prefix: String,
+        /// The candidates.
+        ids: Vec<String>,
+    },
+    /// The directory has no session yet.
+    #[error("there is no session in {0} to continue; leave --continue out to begin one")]
+    None(String),
+    /// The server refused.
+    #[error(transparent)]
+    Call(#[from] CallError<SessionError>),
+    /// The wait for the directory was cancelled.
+    #[error("the wait for the list of sessions ended: {0}")]
+    Cancelled(#[from] bezel_context::Cancelled),
+}
+
+/// The session whose id begins with `prefix`.
+pub async fn find_session(cx: &Context, link: &Link, prefix: &str) -> Result<SessionSummary, SelectError> {
+    let directory: SessionDirectoryClient = link.server().use_service();
+    let state = directory.state().ready(cx).await?;
+    one_of(&state, prefix)
+}
+
+fn one_of(state: &DirectoryState, prefix: &str) -> Result<SessionSummary, SelectError> {
+    let exact = state.sessions.iter().find(|session| session.session_id.as_str() == prefix);
+    if let Some(session) = exact {
+        return Ok(session.clone());
+    }
+    let starts = |session: &&SessionSummary| !prefix.is_empty() && session.session_id.as_str().starts_with(prefix);
+    let mut found = state.sessions.iter().filter(starts);
+    match (found.next(), found.next()) {
+        (Some(session), None) => Ok(session.clone()),
+        (None, _) => Err(SelectError::Unknown(prefix.to_owned())),
+        (Some(_), Some(_)) => Err(SelectError::Ambiguous {
+            prefix: prefix.to_owned(),
+            ids: state.sessions.iter().filter(starts).map(|session| session.session_id.to_string()).collect(),
+        }),
+    }
+}
+
+/// The newest session of a directory.
+pub async fn newest_session(cx: &Context, link: &Link, directory: &str) -> Result<SessionSummary, SelectError> {
+    let sessions: SessionDirectoryClient = link.server().use_service();
+    let newest = sessions.newest_in(cx, directory.to_owned()).await?;
+    newest.ok_or_else(|| SelectError::None(directory.to_owned()))
+}
+
+/// Finds or makes the session, and whether it was made. Does not select it yet.
+pub(crate) async fn choose(
+    cx: &Context,
+    link: &Link,
+    choice: &Choice,
+    directory: &str,
+    environment: &LaunchEnvironment,
+) -> Result<(SessionId, bool), SelectError> {
+    match choice {
+        Choice::Id(prefix) => Ok((find_session(cx, link, prefix).await?.session_id, false)),
+        Choice::Newest => Ok((newest_session(cx, link, directory).await?.session_id, false)),
+        Choice::New { model, permission_mode } => {
+            let management: SessionManagementClient = link.server().use_service();
+            let options = CreateSession {
+                title: None,
+                directory: directory.to_owned(),
+                environment: Some(environment.clone()),
+                model: model.clone(),
+                permission_mode: *permission_mode,
+            };
+            Ok((management.create(cx, options).await?.session_id, true))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bezel_context::WorkspaceId;
+    use bezel_sessions_contract::SessionStatus;
+
+    use super::*;
+
+    fn directory(ids: &[&str]) -> DirectoryState {
+        let session = |id: &&str| SessionSummary {
+            session_id: SessionId::new(*id),
+            title: String::new(),
+            workspace_id: WorkspaceId::new("w"),
+            workspace_name: "w".into(),
+            status: SessionStatus::Idle,
+            model: None,
+            created_at: String::new(),
+            updated_at: String::new(),
+        };
+        DirectoryState { revision: 1, sessions: ids.iter().map(session).collect() }
+    }
+
+    #[test]
+    fn the_beginning_of_an_id_is_enough_where_it_is_the_only_one() {
+        let state = directory(&["abc", "abd", "ab", "x"]);
+        assert_eq!(one_of(&state, "abc").unwrap().session_id.as_str(), "abc");
+        assert_eq!(one_of(&state, "x").unwrap().session_id.as_str(), "x");
+        assert_eq!(one_of(&state, "ab").unwrap().session_id.as_str(), "ab");
+        assert!(one_of(&state, "a").unwrap_err().to_string().contains("3 sessions"));
+        assert!(matches!(one_of(&state, "q"), Err(SelectError::Unknown(_))));
+        assert!(matches!(one_of(&state, ""), Err(SelectError::Unknown(_))));
+    }
+}

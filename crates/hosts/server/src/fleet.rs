@@ -1,0 +1,350 @@
+//! Records, workers and attachments behind the facets' handles.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bezel_api_server::host::{ChangeListener, FleetBackend, FleetResult, Subscription};
+use bezel_api_server::{
+    AccessRequest, AuthorizationDraft, Commit, CreateManaged, FleetError, LaunchEnvironment,
+    ManagedSession, Workspace,
+};
+use bezel_context::{ClientId, Context, Principal, Spawner, WorkspaceId};
+use bezel_plugin::Registry;
+use bezel_rpc::Router;
+use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
+use futures::FutureExt;
+
+use crate::blocking::blocking;
+use crate::records::{Records, checked_title, shortened};
+use crate::workers::Workers;
+use crate::workspace::Location;
+
+/// Records, workers and attachments as one.
+#[derive(Clone)]
+pub(crate) struct HostFleet {
+    pub(crate) owner: Arc<str>,
+    pub(crate) records: Records,
+    pub(crate) workers: Workers,
+    pub(crate) router: Router,
+    pub(crate) authorization: Registry<AuthorizationDraft>,
+    pub(crate) spawner: Spawner,
+}
+
+impl HostFleet {
+    /// Runs a change to its end, whoever still waits for it.
+    fn whole<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<T, FleetError>> + Send + 'static,
+    ) -> FleetResult<T> {
+        let spawner = self.spawner.clone();
+        async move {
+            match spawner.spawn(name, work).await {
+                Some(Ok(outcome)) => outcome,
+                Some(Err(error)) if error.is_panic() => {
+                    std::panic::resume_unwind(error.into_panic())
+                }
+                Some(Err(_)) | None => Err(FleetError::Stopping),
+            }
+        }
+        .boxed()
+    }
+
+    fn may_reach(
+        &self,
+        principal: &Principal,
+        owner: &str,
+        workspace: &WorkspaceId,
+        session: Option<&SessionId>,
+    ) -> bool {
+        let request = AccessRequest {
+            principal,
+            owner,
+            workspace,
+            session,
+        };
+        self.authorization.current().allows(&request)
+    }
+
+    fn within_reach(
+        &self,
+        principal: &Principal,
+        session_id: &SessionId,
+    ) -> Result<ManagedSession, FleetError> {
+        let session = self.records.get(session_id).filter(|session| {
+            self.may_reach(
+                principal,
+                &session.owner,
+                &session.workspace_id,
+                Some(session_id),
+            )
+        });
+        session.ok_or_else(|| FleetError::NotAuthorized {
+            session_id: session_id.clone(),
+        })
+    }
+
+    fn known(&self, session_id: &SessionId) -> Result<ManagedSession, FleetError> {
+        let session = self.records.get(session_id);
+        session.ok_or_else(|| FleetError::NotAuthorized {
+            session_id: session_id.clone(),
+        })
+    }
+
+    /// A client that has gone is detached already.
+    fn detach(&self, client: &ClientId) {
+        if let Err(error) = self.router.unbind(client) {
+            tracing::debug!(%client, %error, "nobody to detach");
+        }
+    }
+
+    async fn locate(directory: PathBuf) -> Result<Location, FleetError> {
+        let shown = directory.display().to_string();
+        let located = blocking(move || Location::of(&directory)).await;
+        located.map_err(|error| FleetError::Directory {
+            directory: shown,
+            reason: error.reason,
+        })
+    }
+
+    async fn created(
+        self,
+        cx: Context,
+        options: CreateManaged,
+    ) -> Result<ManagedSession, FleetError> {
+        let location = Self::locate(options.directory.clone()).await?;
+        let environment = options.environment.clone();
+        let owner = options.owner.clone();
+        let may_use = |workspace: &WorkspaceId| match cx.principal() {
+            Some(principal) => self.may_reach(principal, &owner, workspace, None),
+            None => true,
+        };
+        let session = self.records.create(&cx, options, location, may_use).await?;
+        let launched = self
+            .workers
+            .launch(&Context::background(), &session, environment)
+            .await;
+        if let Err(error) = launched {
+            // Nobody has been told of the session: it was not created.
+            self.records.delete(&cx, &session.session_id).await?;
+            return Err(error);
+        }
+        self.known(&session.session_id)
+    }
+
+    async fn removed(self, cx: Context, session_id: SessionId) -> Result<(), FleetError> {
+        self.known(&session_id)?;
+        self.workers.remove(&session_id).await?;
+        for client in self.router.clients_of(session_id.as_str()) {
+            self.detach(&client);
+        }
+        let deleted = self.records.delete(&cx, &session_id).await;
+        self.workers.forget(&session_id);
+        deleted
+    }
+}
+
+impl FleetBackend for HostFleet {
+    fn snapshot(&self) -> Vec<ManagedSession> {
+        self.records.snapshot()
+    }
+
+    fn is_reachable(&self, principal: &Principal, session_id: &SessionId) -> bool {
+        self.within_reach(principal, session_id).is_ok()
+    }
+
+    fn authorized(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<ManagedSession, FleetError> {
+        match cx.principal() {
+            Some(principal) => self.within_reach(principal, session_id),
+            None => Err(FleetError::NotAuthorized {
+                session_id: session_id.clone(),
+            }),
+        }
+    }
+
+    fn of_worker(&self, cx: &Context) -> Option<ManagedSession> {
+        let target = self.router.worker_target(&cx.principal()?.client)?;
+        self.records.get(&SessionId::new(target))
+    }
+
+    fn on_changed(&self, listener: ChangeListener) -> Subscription {
+        self.records.on_changed(listener)
+    }
+
+    fn workspace(&self, cx: &Context, directory: PathBuf) -> FleetResult<Option<Workspace>> {
+        let (fleet, cx) = (self.clone(), cx.clone());
+        async move {
+            let location = Self::locate(directory).await?;
+            let found = fleet.records.workspace(&location.root);
+            Ok(found.filter(|found| {
+                cx.principal().is_some_and(|principal| {
+                    fleet.may_reach(principal, &fleet.owner, &found.workspace_id, None)
+                })
+            }))
+        }
+        .boxed()
+    }
+
+    fn in_directory(&self, cx: &Context, directory: PathBuf) -> FleetResult<Vec<ManagedSession>> {
+        let (fleet, cx) = (self.clone(), cx.clone());
+        async move {
+            let location = Self::locate(directory).await?;
+            let there = |session: &ManagedSession| {
+                session.directory == location.directory
+                    && fleet.authorized(&cx, &session.session_id).is_ok()
+            };
+            Ok(fleet.records.snapshot().into_iter().filter(there).collect())
+        }
+        .boxed()
+    }
+
+    fn create(&self, cx: &Context, options: CreateManaged) -> FleetResult<ManagedSession> {
+        self.whole("create session", self.clone().created(cx.clone(), options))
+    }
+
+    fn remove(&self, cx: &Context, session_id: SessionId) -> FleetResult<()> {
+        self.whole(
+            "remove session",
+            self.clone().removed(cx.clone(), session_id),
+        )
+    }
+
+    fn rename(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        title: String,
+    ) -> FleetResult<ManagedSession> {
+        let (records, cx) = (self.records.clone(), cx.clone());
+        self.whole("rename session", async move {
+            let title = checked_title(&title)?;
+            records
+                .update(&cx, &session_id, |record| record.title.clone_from(&title))
+                .await
+        })
+    }
+
+    fn switch_model(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        model: ModelRef,
+        thinking_level: ThinkingLevel,
+    ) -> FleetResult<ManagedSession> {
+        let (records, cx) = (self.records.clone(), cx.clone());
+        self.whole("switch model", async move {
+            let change = |record: &mut crate::records::Record| {
+                record.model = Some(model.clone());
+                record.thinking_level = Some(thinking_level);
+            };
+            records.update(&cx, &session_id, change).await
+        })
+    }
+
+    fn start(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        environment: Option<LaunchEnvironment>,
+    ) -> FleetResult<()> {
+        let (fleet, cx) = (self.clone(), cx.clone());
+        async move {
+            let session = fleet.known(&session_id)?;
+            fleet.workers.start(&cx, &session, environment).await
+        }
+        .boxed()
+    }
+
+    fn stop(&self, _cx: &Context, session_id: SessionId) -> FleetResult<()> {
+        let fleet = self.clone();
+        self.whole("stop worker", async move {
+            fleet.known(&session_id)?;
+            fleet.workers.stop(&session_id).await
+        })
+    }
+
+    fn messages(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        limit: usize,
+    ) -> FleetResult<Vec<Message>> {
+        let fleet = self.clone();
+        async move {
+            fleet.known(&session_id)?;
+            fleet.records.messages(&session_id, limit).await
+        }
+        .boxed()
+    }
+
+    fn report_commit(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        commit: Commit,
+    ) -> FleetResult<()> {
+        let (fleet, cx) = (self.clone(), cx.clone());
+        let title = commit
+            .title
+            .as_deref()
+            .map(shortened)
+            .filter(|title| !title.is_empty());
+        async move {
+            let session = fleet.known(&session_id)?;
+            let touched = fleet.records.commit(&cx, &session_id, &commit);
+            let (records, id) = (fleet.records.clone(), session_id.clone());
+            match title.filter(|_| session.title.is_empty()) {
+                Some(title) => {
+                    let titled = async move {
+                        let change = |record: &mut crate::records::Record| {
+                            if record.title.is_empty() {
+                                record.title.clone_from(&title);
+                            }
+                        };
+                        records.update(&cx, &id, change).await.map(|_| ())
+                    };
+                    fleet.whole("title session", titled).await
+                }
+                // The time of the last change is worth no wait: the next change writes it again.
+                None if touched => {
+                    drop(fleet.spawner.spawn("touch session", async move {
+                        if let Err(error) = records.persist(&id).await {
+                            tracing::warn!(session = %id, %error, "the time of a session's last change is not on record");
+                        }
+                    }));
+                    Ok(())
+                }
+                None => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
+    fn bind(&self, _cx: &Context, client: ClientId, session_id: SessionId) -> FleetResult<()> {
+        let fleet = self.clone();
+        async move {
+            let refused = |reason: &str| FleetError::Client {
+                client: client.clone(),
+                reason: reason.into(),
+            };
+            let principal = fleet.router.principal_of(&client);
+            let principal =
+                principal.ok_or_else(|| refused("no presentation is connected under this id"))?;
+            fleet.within_reach(&principal, &session_id)?;
+            let bound = fleet.router.bind(&client, session_id.as_str());
+            bound
+                .map(|_| ())
+                .map_err(|error| refused(&error.to_string()))
+        }
+        .boxed()
+    }
+
+    fn unbind(&self, _cx: &Context, client: ClientId) -> FleetResult<()> {
+        self.detach(&client);
+        async { Ok(()) }.boxed()
+    }
+}

@@ -1,0 +1,89 @@
+//! What is known of sessions without asking the disk.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use bezel_api_server::{ManagedSession, SessionStatus};
+use bezel_context::WorkspaceId;
+use bezel_session_types::SessionId;
+
+use super::tables::{Record, WorkspaceRow};
+
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) sessions: HashMap<SessionId, Entry>,
+    pub(super) workspaces: HashMap<WorkspaceId, WorkspaceRow>,
+    pub(super) roots: HashMap<PathBuf, WorkspaceId>,
+}
+
+pub(super) struct Entry {
+    pub(super) record: Record,
+    pub(super) status: SessionStatus,
+    /// What the worker said last; also while it has lost its connection.
+    pub(super) running: bool,
+    /// The newest journal sequence number that the worker told of.
+    pub(super) seq: u64,
+}
+
+impl Memory {
+    pub(super) fn register(&mut self, row: WorkspaceRow) {
+        self.roots.insert(row.root.clone(), row.id.clone());
+        self.workspaces.insert(row.id.clone(), row);
+    }
+
+    /// A session as facets see it.
+    pub(super) fn managed(&self, session_id: &SessionId) -> Option<ManagedSession> {
+        self.sessions
+            .get(session_id)
+            .map(|entry| self.describe(entry))
+    }
+
+    /// All sessions, the newest change first.
+    pub(super) fn all(&self) -> Vec<ManagedSession> {
+        let mut all: Vec<_> = self
+            .sessions
+            .values()
+            .map(|entry| self.describe(entry))
+            .collect();
+        all.sort_by(|a, b| (b.updated_at, &b.session_id).cmp(&(a.updated_at, &a.session_id)));
+        all
+    }
+
+    fn describe(&self, entry: &Entry) -> ManagedSession {
+        let record = entry.record.clone();
+        let workspace = self.workspaces.get(&record.workspace_id);
+        ManagedSession {
+            workspace_name: workspace.map(|row| row.name.clone()).unwrap_or_default(),
+            session_id: record.session_id,
+            title: record.title,
+            workspace_id: record.workspace_id,
+            owner: record.owner,
+            directory: record.directory,
+            model: record.model,
+            thinking_level: record.thinking_level,
+            permission_mode: record.permission_mode,
+            status: entry.status,
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(record: Record) -> Self {
+        Entry {
+            record,
+            status: SessionStatus::Closed,
+            running: false,
+            seq: 0,
+        }
+    }
+
+    /// What a connected worker does.
+    pub(super) fn connected_status(&self) -> SessionStatus {
+        match self.running {
+            true => SessionStatus::Active,
+            false => SessionStatus::Idle,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What is written, when it is seen, and what a failed write leaves.
+
+use std::sync::{Arc, Mutex};
+
+use bezel_context::Context;
+use jiff::ToSpan;
+
+use super::*;
+use crate::options::Clock;
+
+struct Fixture {
+    scratch: tempfile::TempDir,
+    now: Arc<Mutex<jiff::Timestamp>>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let now = "2025-01-01T00:00:00Z".parse().unwrap();
+        Fixture {
+            scratch: tempfile::tempdir().unwrap(),
+            now: Arc::new(Mutex::new(now)),
+        }
+    }
+
+    fn records(&self) -> Records {
+        self.records_in("server.db")
+    }
+
+    fn records_in(&self, database: &str) -> Records {
+        let now = Arc::clone(&self.now);
+        let clock = Clock::new(move || *now.lock().unwrap());
+        let path = |name| self.scratch.path().join(name);
+        Records::load(&path(database), path("sessions"), clock)
+            .unwrap()
+            .0
+    }
+
+    fn pass(&self, seconds: i64) {
+        let mut now = self.now.lock().unwrap();
+        *now += seconds.seconds();
+    }
+}
+
+fn cx() -> Context {
+    Context::background()
+}
+
+fn options() -> CreateManaged {
+    CreateManaged {
+        owner: "me".into(),
+        title: None,
+        directory: "/project".into(),
+        model: Some("local::small".parse().unwrap()),
+        permission_mode: bezel_api_server::PermissionMode::Plan,
+        environment: None,
+    }
+}
+
+async fn create(records: &Records) -> Result<ManagedSession, FleetError> {
+    let location = Location {
+        directory: "/project/src".into(),
+        root: "/project".into(),
+    };
+    records.create(&cx(), options(), location, |_| true).await
+}
+
+fn commit(running: bool) -> Commit {
+    Commit {
+        seq: 1,
+        running,
+        title: None,
+    }
+}
+
+#[tokio::test]
+async fn a_record_reads_back_as_it_was_written() {
+    let fixture = Fixture::new();
+    let records = fixture.records();
+    let created = create(&records).await.unwrap();
+    let change = |record: &mut Record| {
+        record.title = "A ‘title’".into();
+        record.thinking_level = Some(bezel_session_types::ThinkingLevel::High);
+    };
+    let changed = records
+        .update(&cx(), &created.session_id, change)
+        .await
+        .unwrap();
+    drop(records);
+    assert_eq!(fixture.records().snapshot(), [changed]);
+}
+
+#[tokio::test]
+async fn a_running_session_touches_its_record_when_it_starts_when_it_ends_and_every_few_seconds() {
+    let fixture = Fixture::new();
+    let records = fixture.records();
+    let id = create(&records).await.unwrap().session_id;
+    records.mark(&id, WorkerNow::Connected);
+    let told = Arc::new(Mutex::new(0));
+    let counting = Arc::clone(&told);
+    let _subscription = records.on_changed(Arc::new(move |_, _| *counting.lock().unwrap() += 1));
+    records.tell();
+    let mut touched = Vec::new();
+    for (seconds, running) in [
+        (1, true),
+        (1, true),
+        (1, true),
+        (3, true),
+        (1, true),
+        (0, false),
+        (9, false),
+    ] {
+        fixture.pass(seconds);
+        touched.push(records.commit(&cx(), &id, &commit(running)));
+    }
+    assert_eq!(touched, [true, false, false, true, false, true, true]);
+    assert_eq!(
+        *told.lock().unwrap(),
+        5,
+        "what is not touched is not told; the mark is"
+    );
+    records.persist(&id).await.unwrap();
+    let written = records.get(&id).unwrap().updated_at;
+    drop(records);
+    assert_eq!(fixture.records().get(&id).unwrap().updated_at, written);
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_written_is_not_seen() {
+    let fixture = Fixture::new();
+    let records = fixture.records_in("missing/server.db");
+    let error = create(&records).await.unwrap_err().to_string();
+    assert!(
+        error.contains("missing/server.db") && error.contains("writable"),
+        "{error}"
+    );
+    assert!(records.snapshot().is_empty());
+    assert_eq!(records.workspace(Path::new("/project")), None);
+}
+
+#[tokio::test]
+async fn a_workspace_out_of_reach_is_neither_used_nor_registered() {
+    let fixture = Fixture::new();
+    let records = fixture.records();
+    let location = Location {
+        directory: "/project".into(),
+        root: "/project".into(),
+    };
+    let refused = records
+        .create(&cx(), options(), location, |_| false)
+        .await
+        .unwrap_err();
+    assert!(
+        refused.to_string().contains("outside the workspaces"),
+        "{refused}"
+    );
+    assert_eq!(records.workspace(Path::new("/project")), None);
+}
+
+#[tokio::test]
+async fn the_newest_change_comes_first() {
+    let fixture = Fixture::new();
+    let records = fixture.records();
+    let first = create(&records).await.unwrap().session_id;
+    fixture.pass(1);
+    let second = create(&records).await.unwrap().session_id;
+    let order = |records: &Records| -> Vec<SessionId> {
+        records
+            .snapshot()
+            .into_iter()
+            .map(|session| session.session_id)
+            .collect()
+    };
+    assert_eq!(order(&records), [second.clone(), first.clone()]);
+    fixture.pass(1);
+    records
+        .update(&cx(), &first, |record| record.title = "x".into())
+        .await
+        .unwrap();
+    assert_eq!(order(&records), [first, second]);
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_a_deletion_is_deleted_and_not_adopted() {
+    let fixture = Fixture::new();
+    let records = fixture.records();
+    let session = create(&records).await.unwrap();
+    records.prepare(&session).await.unwrap();
+    let database = records.files().database(&session.session_id);
+    drop(bezel_store::Store::open(&database).unwrap());
+    records.files().withdraw(&session.session_id).unwrap();
+    records.adopt("me").await.unwrap();
+    assert_eq!(
+        std::fs::read_dir(fixture.scratch.path().join("sessions"))
+            .unwrap()
+            .count(),
+        0
+    );
+    assert_eq!(
+        records.snapshot().len(),
+        1,
+        "its record says that it is an empty session"
+    );
+}

@@ -1,0 +1,139 @@
+//! A harness lane behind the facets' handle.
+
+use std::sync::Arc;
+
+use bezel_api_session::backend::LaneBackend;
+use bezel_api_session::{Admission, LaneError, Outcome, PromptError};
+use bezel_context::Context;
+use bezel_harness::{
+    AbortError, CompactError, EditError, EventKind, Lane, PromptRequest, ResumeError, Resumed,
+};
+use bezel_session_types::{
+    CommandId, Delivery, EntryId, ModelRef, OperationId, QueuedMessage, RunState, ThinkingLevel,
+    UserMessage,
+};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::sources::Models;
+
+pub(crate) struct HostLane {
+    pub(crate) lane: Lane,
+    pub(crate) models: Arc<Models>,
+    pub(crate) queue: watch::Receiver<Arc<[QueuedMessage]>>,
+}
+
+impl LaneBackend for HostLane {
+    fn prompt<'a>(
+        &'a self,
+        cx: &'a Context,
+        command_id: CommandId,
+        message: UserMessage,
+        delivery: Delivery,
+    ) -> BoxFuture<'a, Result<Admission, PromptError>> {
+        async move {
+            let request = PromptRequest { command_id, message, delivery, resume: true };
+            let admitted = self.lane.prompt(cx, request).await.map_err(prompt_error)?;
+            Ok(Admission { operation_id: admitted.operation_id, message_id: Some(admitted.message_id) })
+        }
+        .boxed()
+    }
+
+    fn request_abort<'a>(&'a self, cx: &'a Context, operation: &'a OperationId) -> BoxFuture<'a, Result<bool, LaneError>> {
+        async move {
+            match self.lane.request_abort(cx, operation).await {
+                Ok(()) => Ok(true),
+                Err(AbortError::NotRunning { .. }) => Ok(false),
+                Err(AbortError::Cancelled(_)) => Err(LaneError::Cancelled),
+                Err(error) => Err(LaneError::Storage(error.to_string())),
+            }
+        }
+        .boxed()
+    }
+
+    fn compact<'a>(&'a self, cx: &'a Context, instructions: Option<String>) -> BoxFuture<'a, Result<Admission, PromptError>> {
+        async move {
+            let started = self.lane.compact(cx, instructions).await;
+            let operation_id = started.map_err(|error| match error {
+                CompactError::Nothing => PromptError::Refused(error.to_string()),
+                error => PromptError::Storage(error.to_string()),
+            })?;
+            Ok(Admission { operation_id, message_id: None })
+        }
+        .boxed()
+    }
+
+    fn resume<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<bool, LaneError>> {
+        async move {
+            match self.lane.resume(cx).await {
+                Ok(Resumed::Nothing) => Ok(false),
+                Ok(Resumed::Started(_) | Resumed::Joined(_)) => Ok(true),
+                Err(ResumeError::Cancelled(_)) => Err(LaneError::Cancelled),
+                Err(error) => Err(LaneError::Storage(error.to_string())),
+            }
+        }
+        .boxed()
+    }
+
+    fn withdraw<'a>(&'a self, cx: &'a Context, id: &'a EntryId) -> BoxFuture<'a, Result<bool, LaneError>> {
+        async move {
+            match self.lane.withdraw(cx, id).await {
+                Ok(_) => Ok(true),
+                Err(EditError::Delivered { .. } | EditError::Unknown { .. }) => Ok(false),
+                Err(error) => Err(LaneError::Storage(error.to_string())),
+            }
+        }
+        .boxed()
+    }
+
+    fn wait<'a>(&'a self, cx: &'a Context, operation: &'a OperationId) -> BoxFuture<'a, Result<Outcome, LaneError>> {
+        async move {
+            // The subscription comes first, so that an end between the two is not missed.
+            let mut watch = self.lane.watch();
+            let last = self.lane.last_outcome().map_err(|error| LaneError::Storage(error.to_string()))?;
+            if let Some(last) = last.filter(|last| last.operation_id == *operation) {
+                return Ok(Outcome { operation_id: last.operation_id, outcome: last.outcome });
+            }
+            let runs = watch.snapshot.state.operation_id() == Some(operation);
+            let waits = watch.snapshot.queued.iter().any(|queued| queued.operation_id == *operation);
+            if !runs && !waits {
+                return Err(LaneError::UnknownOperation(operation.clone()));
+            }
+            let ended = async {
+                while let Some(event) = watch.events.next().await {
+                    if let EventKind::RunEnd { operation_id, outcome } = event.kind
+                        && operation_id == *operation
+                    {
+                        return Ok(Outcome { operation_id, outcome });
+                    }
+                }
+                Err(LaneError::Storage("the session was closed".into()))
+            };
+            cx.run(ended).await.unwrap_or(Err(LaneError::Cancelled))
+        }
+        .boxed()
+    }
+
+    fn activity(&self) -> watch::Receiver<RunState> {
+        self.lane.states()
+    }
+
+    fn queue(&self) -> watch::Receiver<Arc<[QueuedMessage]>> {
+        self.queue.clone()
+    }
+
+    fn set_model(&self, model: Option<ModelRef>, thinking: ThinkingLevel) {
+        self.models.choose(model, thinking);
+    }
+}
+
+fn prompt_error(error: bezel_harness::PromptError) -> PromptError {
+    use bezel_harness::PromptError as Harness;
+    match error {
+        Harness::Empty | Harness::ImageTooLarge { .. } => PromptError::Refused(error.to_string()),
+        Harness::Conflict { command_id } => PromptError::Conflict(command_id),
+        Harness::Closed | Harness::Cancelled(_) => PromptError::Busy(error.to_string()),
+        Harness::Storage(_) | Harness::Read(_) => PromptError::Storage(error.to_string()),
+    }
+}

@@ -1,0 +1,50 @@
+//! The dialogs that facets can ask for, and the host's own: help, what may follow in a chord.
+
+mod confirm;
+mod continuations;
+mod help;
+mod input;
+mod line_edit;
+mod message;
+mod scroll;
+mod select;
+
+use std::sync::Arc;
+
+use bezel_api_tui::Overlay;
+use bezel_api_tui::backend::{DialogRequest, Request, UiBackend, ViewId};
+
+use crate::mailbox::Mailbox;
+
+pub(crate) use continuations::draw as draw_continuations;
+pub(crate) use help::help;
+
+/// Closes the dialog that holds it.
+pub(crate) struct Close {
+    mailbox: Arc<Mailbox>,
+    id: ViewId,
+}
+
+impl Close {
+    pub(crate) fn new(mailbox: Arc<Mailbox>, id: ViewId) -> Self {
+        Close { mailbox, id }
+    }
+
+    fn close(&self) {
+        self.mailbox.post(Request::CloseOverlay(self.id));
+    }
+
+    fn backend(&self) -> Arc<dyn UiBackend> {
+        Arc::clone(&self.mailbox) as Arc<dyn UiBackend>
+    }
+}
+
+/// The overlay of a dialog.
+pub(crate) fn build(dialog: DialogRequest, close: Close) -> Overlay {
+    match dialog {
+        DialogRequest::Select(request) => select::overlay(request, close),
+        DialogRequest::Input(input, reply) => input::overlay(input.into(), reply, close),
+        DialogRequest::Confirm(confirm, reply) => confirm::overlay(confirm.into(), reply, close),
+        DialogRequest::Message(message, reply) => message::overlay(message, reply, close),
+    }
+}

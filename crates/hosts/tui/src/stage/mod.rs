@@ -1,0 +1,271 @@
+//! The screen without a terminal: views, overlays, focus, keys. Takes input and requests, draws frames, and
+//! says what is to be done with the terminal.
+
+mod dispatch;
+mod guard;
+mod keys;
+mod layout;
+mod marking;
+mod overlays;
+mod slots;
+mod themes;
+mod toasts;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bezel_api_tui::backend::{self, DialogRequest, OwnerId, Registries, Request, Runner, ViewId};
+use bezel_api_tui::ratatui::Frame;
+use bezel_api_tui::ratatui::layout::{Rect, Size};
+use bezel_api_tui::{CommandArguments, Focus, InputEvent, Slot, Toast};
+use bezel_presentation::highlight::Highlighter;
+use bezel_presentation::text::Role;
+use tokio::time::Instant;
+
+use self::keys::Keys;
+use self::marking::Marking;
+use self::overlays::Overlays;
+use self::slots::SlotViews;
+use self::themes::ThemeState;
+use self::toasts::Toasts;
+use crate::mailbox::Mailbox;
+use crate::terminal::TerminalOptions;
+use crate::{dialogs, screen};
+
+pub(crate) use self::overlays::draw_frame;
+
+/// What the loop is to do with the terminal. The same as the requests that ask for it.
+pub(crate) type Effect = Request;
+
+/// The screen.
+pub(crate) struct Stage {
+    registries: Arc<Registries>,
+    mailbox: Arc<Mailbox>,
+    runner: Runner,
+    /// Owner of what the host opens itself.
+    own: OwnerId,
+    frame: backend::Frame,
+    theme: ThemeState,
+    slots: SlotViews,
+    overlays: Overlays,
+    toasts: Toasts,
+    keys: Keys,
+    focus: Focus,
+    /// Who was told last that it has the focus.
+    focused: Option<ViewId>,
+    marking: Marking,
+    /// Who gets the mouse until its button is released.
+    mouse_owner: Option<ViewId>,
+    terminal_focused: bool,
+    effects: VecDeque<Effect>,
+}
+
+impl Stage {
+    pub(crate) fn new(
+        registries: Arc<Registries>,
+        mailbox: Arc<Mailbox>,
+        own: OwnerId,
+        options: &TerminalOptions,
+        highlighter: Highlighter,
+        now: Instant,
+    ) -> Self {
+        let theme = ThemeState::new(options.theme.clone(), options.colors, options.background);
+        let frame = backend::Frame {
+            paint: theme.paint(),
+            size: Size::ZERO,
+            now,
+            started: now,
+            highlighter,
+            redraw_at: Default::default(),
+            cursor: Default::default(),
+        };
+        let keys = Keys::new(&registries);
+        Stage {
+            runner: registries.runner(),
+            registries,
+            mailbox,
+            own,
+            frame,
+            theme,
+            slots: SlotViews::default(),
+            overlays: Overlays::default(),
+            toasts: Toasts::default(),
+            keys,
+            focus: Focus::default(),
+            focused: None,
+            marking: Marking::default(),
+            mouse_owner: None,
+            terminal_focused: true,
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// Carries out what handles asked for. True where the screen has to be drawn.
+    pub(crate) fn take_requests(&mut self) -> bool {
+        let requests = self.mailbox.take();
+        let mut changed = !requests.is_empty();
+        for request in requests {
+            self.carry_out(request);
+        }
+        self.keys.follow(&self.registries);
+        if self.theme.follow(self.registries.themes()) {
+            self.frame.paint = self.theme.paint();
+            changed = true;
+        }
+        self.tell_focus();
+        changed
+    }
+
+    /// What is to be done with the terminal, in order.
+    pub(crate) fn take_effects(&mut self) -> VecDeque<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether something is to be done with the terminal.
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
+    /// Shows a note of the host's own.
+    pub(crate) fn toast(&mut self, toast: Toast) {
+        self.toasts.show(toast, Instant::now());
+    }
+
+    /// When a view wants to be drawn though nothing changes.
+    pub(crate) fn redraw_at(&self) -> Option<Instant> {
+        self.frame.redraw_at.get()
+    }
+
+    /// Draws everything.
+    pub(crate) fn draw(&mut self, out: &mut Frame<'_>, now: Instant) {
+        let screen = out.area();
+        let Stage {
+            frame,
+            slots,
+            overlays,
+            toasts,
+            ..
+        } = self;
+        frame.now = now;
+        frame.size = screen.as_size();
+        frame.redraw_at.set(None);
+        frame.cursor.set(None);
+        let focused = self.focused;
+        let buffer = out.buffer_mut();
+        let composer = slots.draw(screen, buffer, frame, focused);
+        overlays.draw(screen, composer, buffer, frame, focused);
+        toasts.draw(screen, buffer, frame);
+        self.draw_chord(screen, buffer);
+        let marked = self.frame.paint.ground(Role::Marked);
+        if let Some(text) = self.marking.draw(buffer, marked) {
+            self.effects.push_back(Request::Copy(text));
+            self.toasts.show(Toast::success("Copied"), now);
+            self.frame.redraw_at.set(Some(now));
+        }
+        if let Some(position) = self
+            .frame
+            .cursor
+            .get()
+            .filter(|position| screen.contains(*position))
+        {
+            out.set_cursor_position(position);
+        }
+    }
+
+    fn carry_out(&mut self, request: Request) {
+        match request {
+            Request::AddView {
+                owner,
+                id,
+                slot,
+                placement,
+                view,
+            } => self.slots.add(owner, id, slot, placement, view),
+            Request::RemoveView(id) => self.slots.remove(id),
+            Request::OpenOverlay {
+                owner,
+                id,
+                overlay,
+                closed,
+            } => {
+                self.overlays.open(owner, id, overlay.into(), Some(closed));
+            }
+            Request::OpenDialog { owner, id, dialog } => self.open_dialog(owner, id, dialog),
+            Request::CloseOverlay(id) => self.overlays.close(id),
+            Request::RemoveOwner(owner) => {
+                self.slots.remove_owner(&owner);
+                self.overlays.remove_owner(&owner);
+            }
+            Request::Toast(toast) => self.toasts.show(toast, Instant::now()),
+            Request::Focus(focus) => self.focus = focus,
+            Request::SelectTheme(choice) => {
+                self.theme.choose(choice);
+                self.frame.paint = self.theme.paint();
+            }
+            Request::ShowHelp => {
+                let help = dialogs::help(self.registries.help());
+                self.overlays
+                    .open(self.own.clone(), ViewId::next(), help.into(), None);
+            }
+            Request::ShowPalette => self
+                .runner
+                .run(screen::PALETTE, CommandArguments::default()),
+            Request::Notify(text) => {
+                if !self.terminal_focused {
+                    self.effects.push_back(Request::Notify(text));
+                }
+            }
+            effect @ (Request::Copy(_)
+            | Request::SetTitle(_)
+            | Request::RunProgram { .. }
+            | Request::Edit { .. }
+            | Request::Repaint
+            | Request::Suspend
+            | Request::Quit(_)) => self.effects.push_back(effect),
+        }
+    }
+
+    fn open_dialog(&mut self, owner: OwnerId, id: ViewId, dialog: DialogRequest) {
+        let close = dialogs::Close::new(Arc::clone(&self.mailbox), id);
+        let overlay = dialogs::build(dialog, close);
+        self.overlays.open(owner, id, overlay.into(), None);
+    }
+
+    /// Who gets the keys: the topmost modal overlay, else the focused slot, else the other one.
+    fn wants_focus(&self) -> Option<ViewId> {
+        let composer = || self.slots.single(Slot::Composer);
+        let main = || self.slots.single(Slot::Main);
+        self.overlays.top_modal().or_else(|| match self.focus {
+            Focus::Composer => composer().or_else(main),
+            Focus::Main => main().or_else(composer),
+        })
+    }
+
+    /// Tells views that they have got or lost the focus.
+    fn tell_focus(&mut self) {
+        let wanted = self.wants_focus();
+        if wanted == self.focused {
+            return;
+        }
+        if let Some(id) = std::mem::replace(&mut self.focused, wanted) {
+            self.handle_in(id, &InputEvent::Blurred);
+        }
+        if let Some(id) = wanted {
+            self.handle_in(id, &InputEvent::Focused);
+        }
+    }
+
+    fn draw_chord(&self, screen: Rect, buffer: &mut bezel_api_tui::ratatui::buffer::Buffer) {
+        if self.keys.is_pending() {
+            let commands = self.registries.command_entries();
+            dialogs::draw_continuations(
+                &self.keys.typed(),
+                &self.keys.continuations(),
+                &commands,
+                screen,
+                buffer,
+                &self.frame,
+            );
+        }
+    }
+}

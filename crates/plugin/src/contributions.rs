@@ -1,0 +1,396 @@
+//! Contribution registries: many contributors, one result, rebuilt from the start each time.
+//!
+//! A registry replays ordered contributions over a fresh draft and publishes only a complete, validated
+//! result. Removing a contribution rebuilds; nothing runs an inverse mutation. A contribution that panics
+//! or fails validation keeps the previous result in place and marks its plugin.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::watch;
+
+use crate::{FacetScope, PluginId};
+
+/// A result under construction.
+pub trait Draft: Send + Sized + 'static {
+    /// The finished result.
+    type Output: Send + Sync + 'static;
+
+    /// An empty draft.
+    fn new() -> Self;
+
+    /// Says whose contribution comes next; `registration` is unique and stays with the contribution.
+    fn begin(&mut self, plugin: &PluginId, registration: u64);
+
+    /// Validates and finishes. Problems that leave a valid result (conflicts) go into `problems`.
+    fn finish(self, problems: &mut Vec<Problem>) -> Result<Self::Output, DraftError>;
+}
+
+/// A draft that cannot be finished because of one plugin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the contribution of plugin `{plugin}` is not valid: {message}")]
+pub struct DraftError {
+    /// Whose contribution.
+    pub plugin: PluginId,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// Something that a person should know of a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// Two plugins set one name: the earlier stays.
+    Conflict {
+        /// What kind of thing, for example `tool`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// Whose stays.
+        kept: PluginId,
+        /// Whose was refused.
+        refused: PluginId,
+    },
+    /// A contribution panicked or was not valid: it is not in the result.
+    Failed(DraftError),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Conflict {
+                kind,
+                name,
+                kept,
+                refused,
+            } => write!(
+                formatter,
+                "plugins `{kept}` and `{refused}` both set {kind} `{name}`; the one of `{kept}` stays"
+            ),
+            Problem::Failed(error) => error.fmt(formatter),
+        }
+    }
+}
+
+/// The host's side of one kind of contribution.
+pub struct Registry<D: Draft>(Arc<Shared<D>>);
+
+impl<D: Draft> Clone for Registry<D> {
+    fn clone(&self) -> Self {
+        Registry(Arc::clone(&self.0))
+    }
+}
+
+type Callback<D> = Arc<dyn Fn(&mut D) + Send + Sync>;
+
+struct Shared<D: Draft> {
+    // Held during a rebuild, so that results are published in order; contributions must not wait.
+    state: Mutex<State<D>>,
+    published: watch::Sender<Arc<D::Output>>,
+}
+
+struct State<D: Draft> {
+    live: bool,
+    next: u64,
+    contributions: Vec<Entry<D>>,
+    problems: Vec<Problem>,
+}
+
+struct Entry<D: Draft> {
+    registration: u64,
+    plugin: PluginId,
+    callback: Callback<D>,
+}
+
+/// Why a rebuild happens: a removal must leave no trace, even where another contribution fails.
+#[derive(Clone, Copy, PartialEq)]
+enum Cause {
+    Changed,
+    Removed,
+}
+
+impl<D: Draft> Registry<D> {
+    /// A registry that publishes `empty` until [`Registry::open`].
+    pub fn new(empty: D::Output) -> Self {
+        let state = State {
+            live: false,
+            next: 1,
+            contributions: Vec::new(),
+            problems: Vec::new(),
+        };
+        Registry(Arc::new(Shared {
+            state: Mutex::new(state),
+            published: watch::Sender::new(Arc::new(empty)),
+        }))
+    }
+
+    /// Builds the first result from what was contributed during setup, and follows changes from now on.
+    pub fn open(&self) {
+        let mut state = self.0.lock();
+        state.live = true;
+        self.0.rebuild(&mut state, Cause::Removed);
+    }
+
+    /// What a facet may do here: add contributions that end with its scope.
+    pub fn contributions(&self, scope: &FacetScope) -> Contributions<D> {
+        Contributions {
+            registry: Arc::downgrade(&self.0),
+            scope: scope.clone(),
+        }
+    }
+
+    /// The newest complete result.
+    pub fn current(&self) -> Arc<D::Output> {
+        self.0.published.borrow().clone()
+    }
+
+    /// The newest complete result and each one after it.
+    pub fn watch(&self) -> watch::Receiver<Arc<D::Output>> {
+        self.0.published.subscribe()
+    }
+
+    /// What the last rebuild found.
+    pub fn problems(&self) -> Vec<Problem> {
+        self.0.lock().problems.clone()
+    }
+}
+
+impl<D: Draft> Shared<D> {
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rebuild(&self, state: &mut State<D>, cause: Cause) {
+        if !state.live {
+            return;
+        }
+        let mut failed: Vec<DraftError> = Vec::new();
+        loop {
+            let mut problems = Vec::new();
+            match replay(&state.contributions, &failed, &mut problems) {
+                Ok(output) => {
+                    problems.extend(failed.into_iter().map(Problem::Failed));
+                    state.problems = problems;
+                    self.published.send_replace(Arc::new(output));
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(plugin = %error.plugin, "{error}");
+                    let known = failed.iter().any(|earlier| earlier.plugin == error.plugin);
+                    failed.push(error);
+                    if cause == Cause::Changed || known {
+                        state.problems = failed.into_iter().map(Problem::Failed).collect();
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn replay<D: Draft>(
+    contributions: &[Entry<D>],
+    failed: &[DraftError],
+    problems: &mut Vec<Problem>,
+) -> Result<D::Output, DraftError> {
+    let mut draft = D::new();
+    for entry in contributions {
+        if failed.iter().any(|error| error.plugin == entry.plugin) {
+            continue;
+        }
+        draft.begin(&entry.plugin, entry.registration);
+        catch_unwind(AssertUnwindSafe(|| (entry.callback)(&mut draft))).map_err(|_| {
+            DraftError {
+                plugin: entry.plugin.clone(),
+                message: "it panicked".into(),
+            }
+        })?;
+    }
+    draft.finish(problems)
+}
+
+/// A facet's side of one kind of contribution.
+pub struct Contributions<D: Draft> {
+    registry: Weak<Shared<D>>,
+    scope: FacetScope,
+}
+
+impl<D: Draft> Clone for Contributions<D> {
+    fn clone(&self) -> Self {
+        Contributions {
+            registry: Weak::clone(&self.registry),
+            scope: self.scope.clone(),
+        }
+    }
+}
+
+impl<D: Draft> Contributions<D> {
+    /// Adds a contribution after all earlier ones. It may run many times and must not wait: it sets
+    /// things that were built beforehand. It ends with the facet.
+    pub fn add(&self, contribute: impl Fn(&mut D) + Send + Sync + 'static) -> Contribution<D> {
+        let mut registration = 0;
+        if let Some(registry) = self.registry.upgrade() {
+            let mut state = registry.lock();
+            registration = state.next;
+            state.next += 1;
+            let plugin = self.scope.plugin().clone();
+            let callback: Callback<D> = Arc::new(contribute);
+            state.contributions.push(Entry {
+                registration,
+                plugin,
+                callback,
+            });
+            registry.rebuild(&mut state, Cause::Changed);
+        }
+        let registry = Weak::clone(&self.registry);
+        self.scope.own(Guard {
+            registry: Weak::clone(&registry),
+            registration,
+        });
+        Contribution { registry }
+    }
+}
+
+/// An added contribution.
+pub struct Contribution<D: Draft> {
+    registry: Weak<Shared<D>>,
+}
+
+impl<D: Draft> Contribution<D> {
+    /// Rebuilds, because what the contribution reads has changed.
+    pub fn changed(&self) {
+        if let Some(registry) = self.registry.upgrade() {
+            let mut state = registry.lock();
+            registry.rebuild(&mut state, Cause::Changed);
+        }
+    }
+}
+
+struct Guard<D: Draft> {
+    registry: Weak<Shared<D>>,
+    registration: u64,
+}
+
+impl<D: Draft> Drop for Guard<D> {
+    fn drop(&mut self) {
+        if let Some(registry) = self.registry.upgrade() {
+            let mut state = registry.lock();
+            state
+                .contributions
+                .retain(|entry| entry.registration != self.registration);
+            registry.rebuild(&mut state, Cause::Removed);
+        }
+    }
+}
+
+/// Named values of a draft, with the rule for names that two plugins set: the earlier stays.
+pub struct Names<V> {
+    kind: &'static str,
+    current: Option<(PluginId, u64)>,
+    order: Vec<String>,
+    values: HashMap<String, Named<V>>,
+    problems: Vec<Problem>,
+}
+
+/// A value with its owner.
+#[derive(Debug, Clone)]
+pub struct Named<V> {
+    /// Who set it.
+    pub plugin: PluginId,
+    /// The contribution that set it.
+    pub registration: u64,
+    /// The value.
+    pub value: V,
+}
+
+impl<V> Names<V> {
+    /// No names yet; `kind` is what a person calls such a thing.
+    pub fn new(kind: &'static str) -> Self {
+        Names {
+            kind,
+            current: None,
+            order: Vec::new(),
+            values: HashMap::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Whose contribution comes next.
+    pub fn begin(&mut self, plugin: &PluginId, registration: u64) {
+        self.current = Some((plugin.clone(), registration));
+    }
+
+    /// Sets a name; refused with a problem where another plugin has set it.
+    pub fn set(&mut self, name: &str, value: V) {
+        let (plugin, registration) = self.contributor();
+        match self.values.get(name) {
+            Some(kept) if kept.plugin != plugin => self.problems.push(Problem::Conflict {
+                kind: self.kind,
+                name: name.into(),
+                kept: kept.plugin.clone(),
+                refused: plugin,
+            }),
+            _ => self.insert(
+                name,
+                Named {
+                    plugin,
+                    registration,
+                    value,
+                },
+            ),
+        }
+    }
+
+    /// Sets a name on purpose, whoever has set it before.
+    pub fn replace(&mut self, name: &str, value: V) {
+        let (plugin, registration) = self.contributor();
+        self.insert(
+            name,
+            Named {
+                plugin,
+                registration,
+                value,
+            },
+        );
+    }
+
+    /// Takes a name out. False where nobody had set it.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.order.retain(|other| other != name);
+        self.values.remove(name).is_some()
+    }
+
+    /// What a name stands for so far.
+    pub fn get(&self, name: &str) -> Option<&Named<V>> {
+        self.values.get(name)
+    }
+
+    /// The names so far, in order of first setting.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.order.iter().map(String::as_str)
+    }
+
+    /// Everything in order, and the conflicts.
+    pub fn finish(mut self, problems: &mut Vec<Problem>) -> Vec<(String, Named<V>)> {
+        problems.append(&mut self.problems);
+        let values = &mut self.values;
+        self.order
+            .drain(..)
+            .filter_map(|name| values.remove(&name).map(|value| (name, value)))
+            .collect()
+    }
+
+    /// Whose contribution runs now.
+    pub fn contributor(&self) -> (PluginId, u64) {
+        self.current
+            .clone()
+            .expect("a registry says whose contribution comes before it runs one")
+    }
+
+    fn insert(&mut self, name: &str, value: Named<V>) {
+        if self.values.insert(name.to_owned(), value).is_none() {
+            self.order.push(name.to_owned());
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Assembly and contributions as a host and its plugins see them.
+
+mod assembly;
+mod contributions;
+mod support;

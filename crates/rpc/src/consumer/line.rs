@@ -1,0 +1,324 @@
+//! One connection's outgoing half: the calls in flight and the subscriptions, by id.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, Weak};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::replicas::Replicas;
+use crate::error::{Envelope, ErrorCode, RpcError};
+use crate::limits::Limits;
+use crate::sync::lock;
+use crate::wire::{Frame, Header, Kind, Outbox, OutboxError};
+
+/// What came back for a call.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Value(Bytes),
+    /// The contract's own error.
+    Declared(Envelope),
+    Failed(RpcError),
+}
+
+pub(crate) struct Line {
+    outbox: Outbox,
+    limits: Limits,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    last: u64,
+    closed: bool,
+    /// The incarnations that frames may go under; what begins under another would never be answered.
+    routes: Vec<u64>,
+    calls: HashMap<u64, Pending, BuildHasherDefault<IdHasher>>,
+    subscriptions: HashMap<u64, Subscribed, BuildHasherDefault<IdHasher>>,
+}
+
+struct Pending {
+    route: Option<u64>,
+    reply: oneshot::Sender<Reply>,
+}
+
+struct Subscribed {
+    route: Option<u64>,
+    replicas: Weak<Replicas>,
+    /// Bytes received since the window was last widened.
+    received: u64,
+}
+
+/// Ids are counted, so they need no mixing beyond one multiplication.
+#[derive(Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+/// A call that was sent. Dropping it tells the peer to stop.
+pub(crate) struct Begun {
+    line: Arc<Line>,
+    id: u64,
+    route: Option<u64>,
+    pub(crate) reply: oneshot::Receiver<Reply>,
+}
+
+impl Line {
+    pub(crate) fn new(outbox: Outbox, limits: Limits) -> Arc<Self> {
+        Arc::new(Line {
+            outbox,
+            limits,
+            inner: Mutex::default(),
+        })
+    }
+
+    /// Sends a call; `header` lacks only its id.
+    pub(crate) fn call(
+        self: &Arc<Self>,
+        mut header: Header<'_>,
+        payload: Bytes,
+    ) -> Result<Begun, RpcError> {
+        let (sender, receiver) = oneshot::channel();
+        let mut inner = lock(&self.inner);
+        inner.check(header.route)?;
+        if inner.calls.len() >= self.limits.calls {
+            return Err(RpcError::new(
+                ErrorCode::ResourceExhausted,
+                format!(
+                    "{} calls are in flight on this connection; wait for some to end",
+                    inner.calls.len()
+                ),
+            ));
+        }
+        inner.last += 1;
+        let id = inner.last;
+        header.id = id;
+        inner.calls.insert(
+            id,
+            Pending {
+                route: header.route,
+                reply: sender,
+            },
+        );
+        drop(inner);
+        let begun = Begun {
+            line: Arc::clone(self),
+            id,
+            route: header.route,
+            reply: receiver,
+        };
+        let sent = self.send(&header, payload);
+        if let Err(error) = sent {
+            lock(&self.inner).calls.remove(&id);
+            return Err(error);
+        }
+        Ok(begun)
+    }
+
+    fn send(&self, header: &Header<'_>, payload: Bytes) -> Result<(), RpcError> {
+        let frame = Frame {
+            header: header.encode(),
+            payload,
+        };
+        if frame.len() > self.limits.message {
+            return Err(RpcError::new(
+                ErrorCode::FrameTooLarge,
+                format!(
+                    "a message of {} bytes passes the limit of {}; send it in parts",
+                    frame.len(),
+                    self.limits.message
+                ),
+            ));
+        }
+        self.outbox.try_send(frame).map_err(|error| match error {
+            OutboxError::Closed => disconnected(),
+            OutboxError::Full => RpcError::new(
+                ErrorCode::ResourceExhausted,
+                "the peer does not read what waits for it; try again later",
+            ),
+        })
+    }
+
+    /// Subscribes to a service; frames go to `replicas` until it is dropped or [`Line::unsubscribe`] is called.
+    pub(crate) fn subscribe(
+        &self,
+        mut header: Header<'_>,
+        replicas: Weak<Replicas>,
+    ) -> Result<u64, RpcError> {
+        let mut inner = lock(&self.inner);
+        inner.check(header.route)?;
+        inner.last += 1;
+        let id = inner.last;
+        header.id = id;
+        header.credit = Some(self.limits.window);
+        inner.subscriptions.insert(
+            id,
+            Subscribed {
+                route: header.route,
+                replicas,
+                received: 0,
+            },
+        );
+        drop(inner);
+        self.send(&header, Bytes::new()).inspect_err(|_| {
+            lock(&self.inner).subscriptions.remove(&id);
+        })?;
+        Ok(id)
+    }
+
+    pub(crate) fn unsubscribe(&self, id: u64) {
+        let Some(subscribed) = lock(&self.inner).subscriptions.remove(&id) else {
+            return;
+        };
+        self.post(&Header::of(Kind::Unsubscribe, id, subscribed.route));
+    }
+
+    /// Sends a frame that nobody waits for; a closed connection has no use for it.
+    fn post(&self, header: &Header<'_>) {
+        if let Err(error) = self.send(header, Bytes::new()) {
+            tracing::trace!(%error, kind = header.kind.as_str(), "a frame was not sent");
+        }
+    }
+
+    /// Takes `ok` and `err`.
+    pub(crate) fn reply(&self, header: &Header<'_>, payload: Bytes) {
+        let mut inner = lock(&self.inner);
+        // A reply under another incarnation is for a call that was given up.
+        if inner
+            .calls
+            .get(&header.id)
+            .is_none_or(|pending| pending.route != header.route)
+        {
+            return;
+        }
+        let Some(pending) = inner.calls.remove(&header.id) else {
+            return;
+        };
+        drop(inner);
+        let reply = match header.kind {
+            Kind::Ok => Reply::Value(payload),
+            _ => match serde_json::from_slice::<Envelope>(&payload) {
+                Ok(envelope) if header.declared => Reply::Declared(envelope),
+                Ok(envelope) => Reply::Failed(envelope.into_rpc()),
+                Err(error) => Reply::Failed(RpcError::new(
+                    ErrorCode::InvalidResult,
+                    format!("the peer's error cannot be read: {error}"),
+                )),
+            },
+        };
+        // The caller may have gone meanwhile; then nobody wants the reply.
+        drop(pending.reply.send(reply));
+    }
+
+    /// Takes `snapshot`, `state`, `event` and `closed`.
+    pub(crate) fn deliver(&self, header: &Header<'_>, payload: &Bytes) {
+        let mut inner = lock(&self.inner);
+        let Some(subscribed) = inner.subscriptions.get_mut(&header.id) else {
+            return;
+        };
+        if subscribed.route != header.route {
+            return;
+        }
+        let route = subscribed.route;
+        let replicas = subscribed.replicas.upgrade();
+        subscribed.received += payload.len() as u64;
+        let credit = (subscribed.received >= self.limits.window / 2)
+            .then(|| std::mem::take(&mut subscribed.received));
+        if header.kind == Kind::Closed {
+            inner.subscriptions.remove(&header.id);
+        }
+        drop(inner);
+        if let Some(replicas) = replicas {
+            replicas.deliver(header, payload);
+        }
+        if let Some(credit) = credit
+            && header.kind != Kind::Closed
+        {
+            self.post(&Header {
+                credit: Some(credit),
+                ..Header::of(Kind::Credit, header.id, route)
+            });
+        }
+    }
+
+    /// Lets frames go under `route`.
+    pub(crate) fn open_route(&self, route: u64) {
+        lock(&self.inner).routes.push(route);
+    }
+
+    /// Gives up everything that went over `route`: the attachment has ended.
+    pub(crate) fn end_route(&self, route: u64, error: &RpcError) {
+        let mut inner = lock(&self.inner);
+        inner.routes.retain(|open| *open != route);
+        let ended: Vec<_> = inner
+            .calls
+            .extract_if(|_, pending| pending.route == Some(route))
+            .collect();
+        inner
+            .subscriptions
+            .retain(|_, subscribed| subscribed.route != Some(route));
+        drop(inner);
+        for (_, pending) in ended {
+            drop(pending.reply.send(Reply::Failed(error.clone())));
+        }
+    }
+
+    /// Gives up everything: the connection has ended.
+    pub(crate) fn close(&self) {
+        let mut inner = lock(&self.inner);
+        inner.closed = true;
+        inner.subscriptions.clear();
+        let calls = std::mem::take(&mut inner.calls);
+        drop(inner);
+        for (_, pending) in calls {
+            drop(pending.reply.send(Reply::Failed(RpcError::new(
+                ErrorCode::Disconnected,
+                "the connection was lost while the call ran; whether it took effect is not known",
+            ))));
+        }
+    }
+}
+
+impl Inner {
+    fn check(&self, route: Option<u64>) -> Result<(), RpcError> {
+        match route {
+            _ if self.closed => Err(disconnected()),
+            Some(route) if !self.routes.contains(&route) => Err(RpcError::new(
+                ErrorCode::NotAttached,
+                "the attachment changed just now; call again",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn disconnected() -> RpcError {
+    RpcError::new(
+        ErrorCode::Disconnected,
+        "there is no connection; wait until it is restored",
+    )
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if lock(&self.line.inner).calls.remove(&self.id).is_some() {
+            self.line
+                .post(&Header::of(Kind::Cancel, self.id, self.route));
+        }
+    }
+}

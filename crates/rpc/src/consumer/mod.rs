@@ -1,0 +1,12 @@
+//! The consuming side of a connection: namespaces, proxies, replicas, calls in flight.
+
+mod line;
+mod namespace;
+mod proxy;
+mod replicas;
+
+pub use namespace::Remote;
+pub use proxy::Proxy;
+
+pub(crate) use line::{IdHasher, Line};
+pub(crate) use namespace::{Namespace, Reach};

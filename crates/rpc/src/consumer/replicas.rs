@@ -1,0 +1,356 @@
+//! The replicas of one remote service, and the one subscription that feeds them all.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use bezel_context::TraceCarrier;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::line::Line;
+use super::namespace::Namespace;
+use crate::descriptor::ServiceDescriptor;
+use crate::events::{EventReplica, EventValue, Hub};
+use crate::state::{Core, Operation, Replica, StateValue};
+use crate::sync::lock;
+use crate::wire::{Header, Kind};
+
+/// What one service of a namespace shares between its proxies.
+pub(crate) struct Replicas {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) descriptor: &'static ServiceDescriptor,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    cells: Vec<(&'static str, Arc<dyn Replica>)>,
+    events: Vec<(&'static str, Arc<dyn EventReplica>)>,
+    /// Somebody asked for state or events.
+    wanted: bool,
+    subscription: Option<Subscribed>,
+}
+
+struct Subscribed {
+    line: Arc<Line>,
+    route: Option<u64>,
+    id: u64,
+    /// Parent of what the hydration delivers.
+    trace: TraceCarrier,
+}
+
+#[derive(Deserialize)]
+struct Snapshot {
+    #[serde(default)]
+    cells: HashMap<String, (u64, Value)>,
+}
+
+impl Replicas {
+    pub(crate) fn new(
+        namespace: Arc<Namespace>,
+        descriptor: &'static ServiceDescriptor,
+    ) -> Arc<Self> {
+        Arc::new(Replicas {
+            namespace,
+            descriptor,
+            inner: Mutex::default(),
+        })
+    }
+
+    pub(super) fn cell<T: StateValue>(self: &Arc<Self>, member: &'static str) -> Arc<Core<T>> {
+        let mut inner = lock(&self.inner);
+        let known = inner.cells.iter().filter(|(name, _)| *name == member);
+        if let Some(core) = known
+            .filter_map(|(_, cell)| Arc::clone(cell).as_any().downcast().ok())
+            .next()
+        {
+            return core;
+        }
+        let core = Core::new(T::default(), false);
+        inner.cells.push((member, Arc::<Core<T>>::clone(&core)));
+        self.restart(inner);
+        core
+    }
+
+    pub(super) fn hub<T: EventValue>(self: &Arc<Self>, member: &'static str) -> Arc<Hub<T>> {
+        let mut inner = lock(&self.inner);
+        let known = inner.events.iter().filter(|(name, _)| *name == member);
+        if let Some(hub) = known
+            .filter_map(|(_, hub)| Arc::clone(hub).as_any().downcast().ok())
+            .next()
+        {
+            return hub;
+        }
+        let hub = Hub::new();
+        inner.events.push((member, Arc::<Hub<T>>::clone(&hub)));
+        hub
+    }
+
+    /// A cell came after the snapshot: only another snapshot fills it.
+    fn restart(self: &Arc<Self>, mut inner: std::sync::MutexGuard<'_, Inner>) {
+        if let Some(old) = inner.subscription.take() {
+            drop(inner);
+            old.line.unsubscribe(old.id);
+            self.follow();
+        }
+    }
+
+    pub(super) fn want(self: &Arc<Self>) {
+        let first = !std::mem::replace(&mut lock(&self.inner).wanted, true);
+        if first {
+            self.follow();
+        }
+    }
+
+    /// Subscribes, if somebody wants it, the peer can be reached, and it is not done yet.
+    pub(crate) fn follow(self: &Arc<Self>) {
+        let mut inner = lock(&self.inner);
+        if !inner.wanted || inner.subscription.is_some() {
+            return;
+        }
+        let Ok((line, route)) = self.namespace.reach(self.descriptor) else {
+            return;
+        };
+        let trace = TraceCarrier::root();
+        let traceparent = trace.traceparent();
+        let header = Header {
+            route,
+            service: Some(self.descriptor.id),
+            trace: Some(&traceparent),
+            ..Header::new(Kind::Subscribe)
+        };
+        match line.subscribe(header, Arc::downgrade(self)) {
+            Ok(id) => {
+                inner.subscription = Some(Subscribed {
+                    line,
+                    route,
+                    id,
+                    trace,
+                })
+            }
+            Err(error) => {
+                tracing::debug!(%error, service = self.descriptor.id, "a subscription could not begin")
+            }
+        }
+    }
+
+    /// The way to the peer has changed: what is there is stale until a new snapshot replaces it.
+    pub(crate) fn refollow(self: &Arc<Self>) {
+        let current = self.namespace.reach(self.descriptor).ok();
+        let mut inner = lock(&self.inner);
+        if let (Some(subscription), Some((line, route))) = (&inner.subscription, &current)
+            && Arc::ptr_eq(&subscription.line, line)
+            && subscription.route == *route
+        {
+            return;
+        }
+        inner.subscription = None;
+        let cells: Vec<_> = inner
+            .cells
+            .iter()
+            .map(|(_, cell)| Arc::clone(cell))
+            .collect();
+        drop(inner);
+        for cell in &cells {
+            cell.lose();
+        }
+        for cell in &cells {
+            cell.announce();
+        }
+        self.follow();
+    }
+
+    /// Takes one frame of the subscription. The connection's reader calls this, frame by frame.
+    pub(crate) fn deliver(self: &Arc<Self>, header: &Header<'_>, payload: &Bytes) {
+        let inner = lock(&self.inner);
+        let Some(subscription) = inner
+            .subscription
+            .as_ref()
+            .filter(|current| current.id == header.id)
+        else {
+            return;
+        };
+        let taken = match header.kind {
+            Kind::Snapshot => self.take_snapshot(inner, payload),
+            Kind::State => self.take_state(inner, header, payload),
+            Kind::Event => self.take_event(inner, header, payload),
+            _ => {
+                tracing::debug!(
+                    service = self.descriptor.id,
+                    "the peer closed a subscription"
+                );
+                drop(subscription.trace.clone());
+                drop(inner);
+                self.close();
+                Ok(())
+            }
+        };
+        if let Err(cause) = taken {
+            tracing::warn!(service = self.descriptor.id, %cause, "a subscription broke; it begins anew");
+            let mut inner = lock(&self.inner);
+            let old = inner
+                .subscription
+                .take_if(|current| current.id == header.id);
+            let cells: Vec<_> = inner
+                .cells
+                .iter()
+                .map(|(_, cell)| Arc::clone(cell))
+                .collect();
+            drop(inner);
+            for cell in &cells {
+                cell.lose();
+                cell.announce();
+            }
+            if let Some(old) = old {
+                old.line.unsubscribe(old.id);
+                self.follow();
+            }
+        }
+    }
+
+    fn close(&self) {
+        let mut inner = lock(&self.inner);
+        inner.subscription = None;
+        let cells: Vec<_> = inner
+            .cells
+            .iter()
+            .map(|(_, cell)| Arc::clone(cell))
+            .collect();
+        drop(inner);
+        for cell in &cells {
+            cell.lose();
+            cell.announce();
+        }
+    }
+
+    fn take_snapshot(
+        &self,
+        inner: std::sync::MutexGuard<'_, Inner>,
+        payload: &Bytes,
+    ) -> Result<(), String> {
+        crate::strict::check(payload).map_err(|error| error.to_string())?;
+        let mut snapshot: Snapshot =
+            serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+        let trace = inner
+            .subscription
+            .as_ref()
+            .map_or_else(TraceCarrier::root, |current| current.trace.clone());
+        let mut filled = Vec::new();
+        for (name, cell) in &inner.cells {
+            let last = inner
+                .cells
+                .iter()
+                .filter(|(other, _)| other == name)
+                .count()
+                == 1;
+            let entry = if last {
+                snapshot.cells.remove(*name)
+            } else {
+                snapshot.cells.get(*name).cloned()
+            };
+            if let Some((revision, value)) = entry {
+                cell.install(value, revision, trace.clone());
+                filled.push(Arc::clone(cell));
+            }
+        }
+        drop(inner);
+        for cell in filled {
+            cell.announce();
+        }
+        Ok(())
+    }
+
+    fn take_state(
+        &self,
+        inner: std::sync::MutexGuard<'_, Inner>,
+        header: &Header<'_>,
+        payload: &Bytes,
+    ) -> Result<(), String> {
+        let (Some(member), Some(revision)) = (header.member, header.revision) else {
+            return Err("a state frame lacks its member or revision".to_owned());
+        };
+        crate::strict::check(payload).map_err(|error| error.to_string())?;
+        let cells: Vec<_> = inner
+            .cells
+            .iter()
+            .filter(|(name, _)| *name == member)
+            .map(|(_, cell)| Arc::clone(cell))
+            .collect();
+        let trace = trace_of(header);
+        for cell in &cells {
+            match header.base {
+                None => {
+                    let value =
+                        serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+                    cell.install(value, revision, trace.clone());
+                }
+                Some(base) => {
+                    let operations: Vec<Operation> =
+                        serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+                    cell.patch(base, revision, operations, trace.clone())
+                        .map_err(|error| error.to_string())?;
+                }
+            }
+        }
+        drop(inner);
+        for cell in cells {
+            cell.announce();
+        }
+        Ok(())
+    }
+
+    fn take_event(
+        &self,
+        inner: std::sync::MutexGuard<'_, Inner>,
+        header: &Header<'_>,
+        payload: &Bytes,
+    ) -> Result<(), String> {
+        let Some(member) = header.member else {
+            return Err("an event frame lacks its member".to_owned());
+        };
+        let hubs: Vec<_> = inner
+            .events
+            .iter()
+            .filter(|(name, _)| *name == member)
+            .map(|(_, hub)| Arc::clone(hub))
+            .collect();
+        drop(inner);
+        for hub in hubs {
+            if let Some(count) = header.lost {
+                hub.lost(count);
+                continue;
+            }
+            let read = crate::strict::check(payload).map_err(|error| error.to_string());
+            let read = read.and_then(|()| {
+                hub.receive(payload, trace_of(header))
+                    .map_err(|error| error.to_string())
+            });
+            if let Err(cause) = read {
+                // One event that cannot be read is one lost; the subscription itself is sound.
+                tracing::warn!(service = self.descriptor.id, member, %cause, "an event cannot be read");
+                hub.lost(1);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn trace_of(header: &Header<'_>) -> TraceCarrier {
+    header
+        .trace
+        .and_then(|parent| TraceCarrier::parse(parent, header.trace_state.as_deref()).ok())
+        .unwrap_or_else(TraceCarrier::root)
+}
+
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        let inner = self
+            .inner
+            .get_mut()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(subscription) = inner.subscription.take() {
+            subscription.line.unsubscribe(subscription.id);
+        }
+    }
+}

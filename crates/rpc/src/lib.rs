@@ -1,0 +1,67 @@
+//! Frames, peers, calls, state, events, namespaces, loopback. Opens no socket and knows no session.
+//!
+//! A contract is a trait with [`service`] on it. Its provider hands an object to a [`ServiceTable`];
+//! its consumers take a handle from a [`Remote`], or hold the object itself where both live in one
+//! process. Neither sees frames, ids, or the connection that comes and goes beneath.
+
+mod acceptor;
+mod connection;
+mod consumer;
+mod control;
+mod descriptor;
+mod error;
+mod events;
+mod handshake;
+mod keeper;
+mod limits;
+mod link;
+mod local;
+mod provider;
+mod router;
+mod service;
+mod state;
+mod strict;
+mod sync;
+mod trace;
+mod wire;
+
+pub use acceptor::{AcceptedRole, Acceptor, Authenticate, Authenticated, PeerIdentity};
+pub use bezel_context::{Context, Scope};
+pub use bezel_rpc_macros::service;
+pub use connection::{AttachmentState, Connect, ConnectError, ConnectionState};
+pub use consumer::{Proxy, Remote};
+pub use descriptor::{
+    MemberDescriptor, MemberKind, MemberSummary, ServiceDescriptor, ServiceSummary, Version,
+};
+pub use error::{CallError, ErrorCode, RpcError, ServiceError};
+pub use events::{Delivery, EventSource, EventStream, EventValue, Events};
+pub use handshake::{Credential, Hello, Refusal, Role};
+pub use limits::Limits;
+pub use link::{AttachedRemote, Link};
+pub use local::LocalService;
+pub use provider::{ProvideError, ServiceTable};
+pub use router::{Attachment, RouteError, Router, WorkerEvent};
+pub use service::{Exposed, LateBinding, ServiceClient};
+pub use state::{
+    PatchError, Path, Segment, State, StateCell, StateValue, StateWatcher, Subscription,
+};
+pub use wire::{
+    Drained, Frame, FrameDecoder, FrameEncoder, FrameSink, FrameSource, Outbox, OutboxError,
+    PROTOCOL, Transport, TransportError, loopback,
+};
+
+/// What the code that [`service`] emits needs; nothing for people.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::error::Failure;
+    pub use crate::service::{
+        Answer, ArgumentsWriter, Binding, Dispatch, EventsExposure, StateExposure, Target,
+        call_local, decode_arguments, encode_outcome, encode_value, local_outcome, not_bound,
+        schema_of, unknown_member,
+    };
+    pub use futures;
+    pub use futures::future::BoxFuture;
+    pub use schemars;
+    pub use serde;
+    pub use serde_json;
+}

@@ -1,0 +1,180 @@
+//! A cell as the two sides of a connection see it: bytes, revisions, patches, no type.
+
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+use bezel_context::TraceCarrier;
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::StateValue;
+use super::core::Core;
+use super::patch::{Operation, PatchError};
+
+/// Is told that a cell changed; owned by a provider's connection.
+pub(crate) trait Feed: Send + Sync {
+    fn changed(&self);
+}
+
+/// What a replica at some revision has to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    Nothing,
+    Patch { revision: u64, operations: Bytes },
+    Whole { revision: u64, value: Bytes },
+}
+
+/// A cell as the providing side of a connection sees it: bytes and revisions, no type.
+pub(crate) trait Source: Send + Sync {
+    fn attach(&self, feed: Weak<dyn Feed>);
+    fn whole(&self) -> (u64, Bytes);
+    fn since(&self, base: u64) -> Change;
+    fn trace(&self) -> TraceCarrier;
+}
+
+/// A cell as the consuming side of a connection sees it.
+pub(crate) trait Replica: Send + Sync {
+    /// Puts a snapshot in place without telling anybody.
+    fn install(&self, value: Value, revision: u64, trace: TraceCarrier);
+    /// Brings the value from `base` to `revision`, without telling anybody.
+    fn patch(
+        &self,
+        base: u64,
+        revision: u64,
+        operations: Vec<Operation>,
+        trace: TraceCarrier,
+    ) -> Result<(), PatchError>;
+    /// Marks the value as no longer followed.
+    fn lose(&self);
+    /// Tells watchers and listeners.
+    fn announce(&self);
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<T: StateValue> Source for Core<T> {
+    fn attach(&self, feed: Weak<dyn Feed>) {
+        let mut inner = self.lock();
+        inner.feeds.retain(|other| other.strong_count() > 0);
+        inner.feeds.push(feed);
+    }
+
+    fn whole(&self) -> (u64, Bytes) {
+        let mut inner = self.lock();
+        let revision = inner.revision;
+        inner.history.seal(revision);
+        (revision, inner.encode())
+    }
+
+    fn since(&self, base: u64) -> Change {
+        let mut inner = self.lock();
+        let revision = inner.revision;
+        if revision == base {
+            return Change::Nothing;
+        }
+        inner.history.seal(revision);
+        if let Some((from, to, operations)) = &inner.encoded_patch
+            && (*from, *to) == (base, revision)
+        {
+            return Change::Patch {
+                revision,
+                operations: operations.clone(),
+            };
+        }
+        let patch = inner
+            .history
+            .since(base)
+            .map(|(operations, bytes)| (serde_json::to_vec(&operations), bytes));
+        if let Some((Ok(operations), bytes)) = patch {
+            let operations = Bytes::from(operations);
+            if operations.len() > inner.length + 64 {
+                let whole = inner.encode();
+                if whole.len() <= operations.len() {
+                    return Change::Whole {
+                        revision,
+                        value: whole,
+                    };
+                }
+            }
+            inner.length += bytes;
+            inner.encoded_patch = Some((base, revision, operations.clone()));
+            return Change::Patch {
+                revision,
+                operations,
+            };
+        }
+        Change::Whole {
+            revision,
+            value: inner.encode(),
+        }
+    }
+
+    fn trace(&self) -> TraceCarrier {
+        self.lock().trace.clone()
+    }
+}
+
+impl<T: StateValue> Replica for Core<T> {
+    fn install(&self, value: Value, revision: u64, trace: TraceCarrier) {
+        let mut inner = self.lock();
+        inner.document = Some(value);
+        inner.typed = None;
+        inner.version += 1;
+        inner.revision = revision;
+        inner.ready = true;
+        inner.stale = false;
+        inner.trace = trace;
+    }
+
+    fn patch(
+        &self,
+        base: u64,
+        revision: u64,
+        operations: Vec<Operation>,
+        trace: TraceCarrier,
+    ) -> Result<(), PatchError> {
+        let mut inner = self.lock();
+        let misfit = |reason| PatchError {
+            verb: "patch",
+            path: "(root)".into(),
+            reason,
+            expected: "a fresh snapshot",
+        };
+        if inner.revision != base || !inner.ready {
+            return Err(misfit("the patch is for another revision"));
+        }
+        let document = inner
+            .document()
+            .map_err(|_| misfit("the value has no JSON form"))?;
+        for operation in operations {
+            if let Err(error) = operation.apply(document) {
+                // Half a patch is a value that the owner never had: fall back to the initial one.
+                inner.document = None;
+                inner.typed = Some(Arc::new(T::default()));
+                inner.ready = false;
+                inner.version += 1;
+                return Err(error);
+            }
+        }
+        inner.typed = None;
+        inner.version += 1;
+        inner.revision = revision;
+        inner.trace = trace;
+        Ok(())
+    }
+
+    fn lose(&self) {
+        let mut inner = self.lock();
+        if inner.ready && !inner.stale {
+            inner.stale = true;
+            inner.version += 1;
+        }
+    }
+
+    fn announce(&self) {
+        Core::announce(self);
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

@@ -1,0 +1,338 @@
+//! The rules that payloads keep beyond JSON's own grammar: depth, no duplicate keys, safe integers.
+//!
+//! This runs before a payload is parsed, so the grammar itself is the parser's matter.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use smallvec::SmallVec;
+
+/// Objects and arrays may stand this deep inside each other.
+pub(crate) const MOST_DEPTH: usize = 64;
+/// The largest integer that every JSON reader keeps exact.
+const MOST_INTEGER: u128 = 1 << 53;
+
+/// A payload that is JSON, but not the strict kind that crosses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StrictError {
+    /// Too many nested containers.
+    #[error("it is nested deeper than {MOST_DEPTH} levels; flatten it")]
+    TooDeep,
+    /// One object has a key twice.
+    #[error("the key {0:?} stands twice in one object; send each key once")]
+    DuplicateKey(String),
+    /// An integer that not every reader keeps exact.
+    #[error("the integer {0} passes 2^53; send it as text")]
+    UnsafeInteger(String),
+    /// Not JSON.
+    #[error("it is not JSON (at byte {0})")]
+    Syntax(usize),
+    /// Something follows the value.
+    #[error("bytes follow the value (at byte {0}); send one value")]
+    Trailing(usize),
+}
+
+/// Checks one payload.
+pub(crate) fn check(payload: &[u8]) -> Result<(), StrictError> {
+    let mut scanner = Scanner {
+        bytes: payload,
+        at: 0,
+    };
+    scanner.value(0)?;
+    scanner.space();
+    match scanner.at == payload.len() {
+        true => Ok(()),
+        false => Err(StrictError::Trailing(scanner.at)),
+    }
+}
+
+struct Scanner<'p> {
+    bytes: &'p [u8],
+    at: usize,
+}
+
+impl<'p> Scanner<'p> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), StrictError> {
+        if self.peek() != Some(byte) {
+            return Err(StrictError::Syntax(self.at));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), StrictError> {
+        self.space();
+        match self.peek() {
+            Some(b'{') => self.object(depth + 1),
+            Some(b'[') => self.array(depth + 1),
+            Some(b'"') => self.string().map(drop),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'a'..=b'z') => {
+                while matches!(self.peek(), Some(b'a'..=b'z')) {
+                    self.at += 1;
+                }
+                Ok(())
+            }
+            _ => Err(StrictError::Syntax(self.at)),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), StrictError> {
+        if depth > MOST_DEPTH {
+            return Err(StrictError::TooDeep);
+        }
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        let mut keys = Keys::default();
+        loop {
+            self.space();
+            let key = self.string()?;
+            keys.insert(key)?;
+            self.space();
+            self.expect(b':')?;
+            self.value(depth)?;
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(StrictError::Syntax(self.at)),
+            }
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), StrictError> {
+        if depth > MOST_DEPTH {
+            return Err(StrictError::TooDeep);
+        }
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.value(depth)?;
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(StrictError::Syntax(self.at)),
+            }
+        }
+    }
+
+    /// Passes a string and answers what stands between its quotes.
+    fn string(&mut self) -> Result<&'p [u8], StrictError> {
+        self.expect(b'"')?;
+        let start = self.at;
+        loop {
+            self.at += plain_length(&self.bytes[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(&self.bytes[start..self.at - 1]);
+                }
+                Some(b'\\') => self.at = (self.at + 2).min(self.bytes.len()),
+                _ => return Err(StrictError::Syntax(self.at)),
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<(), StrictError> {
+        let start = self.at;
+        let mut integer = true;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'0'..=b'9' | b'-' | b'+' => {}
+                b'.' | b'e' | b'E' => integer = false,
+                _ => break,
+            }
+            self.at += 1;
+        }
+        let text = &self.bytes[start..self.at];
+        if integer && text.len() > 15 {
+            let digits = std::str::from_utf8(text).map_err(|_| StrictError::Syntax(start))?;
+            let size = digits.trim_start_matches('-').parse::<u128>();
+            if size.is_err() || size.is_ok_and(|size| size > MOST_INTEGER) {
+                return Err(StrictError::UnsafeInteger(
+                    digits.chars().take(40).collect(),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes from the start are neither a quote, a backslash nor a control character.
+///
+/// Eight at a time: large text outputs are most of what crosses.
+fn plain_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    let mut at = 0;
+    while let Some(chunk) = bytes
+        .get(at..at + 8)
+        .and_then(|chunk| <[u8; 8]>::try_from(chunk).ok())
+    {
+        let word = u64::from_le_bytes(chunk);
+        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
+        let special = zero_byte(word ^ (ONES * u64::from(b'"')))
+            | zero_byte(word ^ (ONES * u64::from(b'\\')))
+            | control;
+        if special != 0 {
+            return at + (special.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let rest = bytes[at..]
+        .iter()
+        .take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20))
+        .count();
+    at + rest
+}
+
+#[derive(Default)]
+struct Keys<'p> {
+    few: SmallVec<[Cow<'p, [u8]>; 16]>,
+    many: Option<HashSet<Cow<'p, [u8]>>>,
+}
+
+impl<'p> Keys<'p> {
+    fn insert(&mut self, raw: &'p [u8]) -> Result<(), StrictError> {
+        let key = unescaped(raw);
+        let fresh = match &mut self.many {
+            Some(many) => many.insert(key.clone()),
+            None if self.few.contains(&key) => false,
+            None if self.few.len() < 16 => {
+                self.few.push(key);
+                return Ok(());
+            }
+            None => {
+                let mut many: HashSet<_> = self.few.drain(..).collect();
+                let fresh = many.insert(key.clone());
+                self.many = Some(many);
+                fresh
+            }
+        };
+        match fresh {
+            true => Ok(()),
+            false => Err(StrictError::DuplicateKey(
+                String::from_utf8_lossy(raw).chars().take(80).collect(),
+            )),
+        }
+    }
+}
+
+fn unescaped(raw: &[u8]) -> Cow<'_, [u8]> {
+    if !raw.contains(&b'\\') {
+        return Cow::Borrowed(raw);
+    }
+    let quoted = [b"\"", raw, b"\""].concat();
+    match serde_json::from_slice::<String>(&quoted) {
+        Ok(text) => Cow::Owned(text.into_bytes()),
+        // Not a valid string: the parser says so later.
+        Err(_) => Cow::Borrowed(raw),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_json_allows_and_the_wire_does_not_is_refused() {
+        let deep = "[".repeat(65) + &"]".repeat(65);
+        assert_eq!(check(deep.as_bytes()), Err(StrictError::TooDeep));
+        assert_eq!(check(("[".repeat(64) + &"]".repeat(64)).as_bytes()), Ok(()));
+        assert!(
+            matches!(check(br#"{"a":1,"b":{"a":2},"a":3}"#), Err(StrictError::DuplicateKey(key)) if key == "a")
+        );
+        assert!(matches!(
+            check(br#"{"a":1,"\u0061":2}"#),
+            Err(StrictError::DuplicateKey(_))
+        ));
+        let many: Vec<String> = (0..40).map(|index| format!("\"k{index}\":0")).collect();
+        assert_eq!(check(format!("{{{}}}", many.join(",")).as_bytes()), Ok(()));
+        assert!(matches!(
+            check(format!("{{{},\"k7\":0}}", many.join(",")).as_bytes()),
+            Err(StrictError::DuplicateKey(_))
+        ));
+        assert_eq!(check(b"9007199254740992"), Ok(()));
+        assert!(matches!(
+            check(b"[-9007199254740993]"),
+            Err(StrictError::UnsafeInteger(_))
+        ));
+        assert!(matches!(
+            check(b"123456789012345678901234567890123456789012345"),
+            Err(StrictError::UnsafeInteger(_))
+        ));
+        assert_eq!(check(b"{} {}"), Err(StrictError::Trailing(3)));
+        assert!(matches!(check(b"NaN"), Err(StrictError::Syntax(0))));
+        assert!(matches!(check(b"\"open"), Err(StrictError::Syntax(_))));
+        assert!(matches!(check(b"\"\\"), Err(StrictError::Syntax(_))));
+        assert!(matches!(check(b""), Err(StrictError::Syntax(0))));
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            (-(1i64 << 53)..=(1i64 << 53)).prop_map(Into::into),
+            any::<f64>()
+                .prop_filter("finite", |number| number.is_finite())
+                .prop_map(Into::into),
+            ".*".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(6, 64, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(serde_json::Value::from),
+                prop::collection::btree_map(".{0,8}", inner, 0..24)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_that_serde_writes_passes(value in json()) {
+            prop_assert_eq!(check(&serde_json::to_vec(&value).expect("a value")), Ok(()));
+            prop_assert_eq!(check(&serde_json::to_vec_pretty(&value).expect("a value")), Ok(()));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let passed = check(&bytes);
+            if serde_json::from_slice::<serde_json::Value>(&bytes).is_ok() {
+                prop_assert!(!matches!(passed, Err(StrictError::Syntax(_) | StrictError::Trailing(_))));
+            }
+        }
+
+        #[test]
+        fn the_plain_length_is_that_of_a_byte_by_byte_scan(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let slow = bytes.iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20)).count();
+            prop_assert_eq!(plain_length(&bytes), slow);
+        }
+    }
+}

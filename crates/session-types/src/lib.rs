@@ -1,0 +1,27 @@
+//! The words that store, harness, contracts and plugins share: ids, messages, usage, and the traits
+//! of tools and model providers. No behaviour beyond what the words themselves need.
+
+mod entry;
+mod ids;
+mod message;
+mod model;
+mod provider;
+mod run;
+mod tool;
+
+pub use entry::{BranchSummary, Compaction, CompactionReason, CustomEntry, Entry, EntryBody};
+pub use ids::{CommandId, EntryId, InvocationId, LaneName, OperationId, SessionId};
+pub use message::{
+    AssistantContent, AssistantMessage, ImageContent, Message, ResultContent, StopReason, ToolCall,
+    ToolResultMessage, UserContent, UserMessage,
+};
+pub use model::{Cost, ModelRef, ModelRefError, ModelSpec, Prices, ThinkingLevel, Usage};
+pub use provider::{
+    ModelEvent, ModelRequest, ModelStream, Provider, ProviderError, ProviderErrorKind,
+    RequestOptions, ToolDefinition,
+};
+pub use run::{Delivery, QueuedMessage, RunOutcome, RunPhase, RunState};
+pub use tool::{
+    ExecutionMode, FileChange, Progress, Replay, Tool, ToolError, ToolHost, ToolInvocation,
+    ToolOutput, ToolSpec,
+};

@@ -1,0 +1,60 @@
+//! Exclusive ownership: a `flock` on a file beside the database, gone when its holder dies.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::OpenError;
+
+/// The held lock. The lock file itself stays: removing it would let two owners lock two files.
+#[derive(Debug)]
+pub(crate) struct OwnerLock {
+    _file: File,
+}
+
+impl OwnerLock {
+    /// Takes the lock of the database at `path`, or says who has it.
+    pub(crate) fn acquire(path: &Path) -> Result<Self, OpenError> {
+        let lock_path = lock_path(path);
+        let io = |source| OpenError::Io {
+            path: lock_path.clone(),
+            source,
+        };
+        // The standard library opens close-on-exec, so that no command that a tool starts inherits it.
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(io)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                let read = file.read_to_string(&mut holder);
+                let holder = read.ok().and_then(|_| holder.trim().parse().ok());
+                return Err(OpenError::Locked {
+                    path: path.to_owned(),
+                    holder,
+                });
+            }
+            Err(errno) => return Err(io(errno.into())),
+        }
+        file.set_len(0).map_err(io)?;
+        file.rewind().map_err(io)?;
+        writeln!(file, "{}", std::process::id()).map_err(io)?;
+        Ok(OwnerLock { _file: file })
+    }
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}

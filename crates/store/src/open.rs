@@ -1,0 +1,136 @@
+//! Opening a file: what it is, whether it is whole, and the connection's settings.
+//!
+//! A live database is touched through SQLite alone. Closing any other descriptor of it would drop
+//! the locks that SQLite holds in this process.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::OpenError;
+use crate::schema::{APPLICATION_ID, CURRENT, migrate};
+
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens for the owner, who holds the lock; makes the file where there is none.
+pub(crate) fn open_owned(path: &Path) -> Result<Connection, OpenError> {
+    let created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match created {
+        Ok(file) => drop(file),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
+                inspect(path)?;
+            }
+        }
+        Err(source) => {
+            return Err(OpenError::Io {
+                path: path.to_owned(),
+                source,
+            });
+        }
+    }
+    let sqlite = |source| OpenError::Sqlite {
+        path: path.to_owned(),
+        source,
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite)?;
+    connection.set_prepared_statement_cache_capacity(48);
+    // Checkpoints run beside the writer (see `sync`), the automatic one is only the last resort.
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF;
+             PRAGMA cache_size = -512; PRAGMA wal_autocheckpoint = 16384; PRAGMA temp_store = MEMORY;",
+        )
+        .map_err(sqlite)?;
+    migrate(&mut connection).map_err(sqlite)?;
+    Ok(connection)
+}
+
+/// What a whole SQLite file holds.
+enum Contents {
+    Session,
+    Nothing,
+}
+
+/// Opens for reading beside the owner.
+pub(crate) fn open_reading(path: &Path) -> Result<Connection, OpenError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.len() > 0 => match inspect(path)? {
+            (connection, Contents::Session) => Ok(connection),
+            (_, Contents::Nothing) => Err(OpenError::Missing {
+                path: path.to_owned(),
+            }),
+        },
+        Ok(_) => Err(OpenError::Missing {
+            path: path.to_owned(),
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(OpenError::Missing {
+            path: path.to_owned(),
+        }),
+        Err(source) => Err(OpenError::Io {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// Opens read-only and refuses what is foreign, damaged or newer. Writes nothing into the database.
+fn inspect(path: &Path) -> Result<(Connection, Contents), OpenError> {
+    let classify = |source: rusqlite::Error| match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => OpenError::Foreign {
+            path: path.to_owned(),
+            found: "not an SQLite file",
+        },
+        Some(ErrorCode::DatabaseCorrupt) => OpenError::Torn {
+            path: path.to_owned(),
+            source,
+        },
+        _ => OpenError::Sqlite {
+            path: path.to_owned(),
+            source,
+        },
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(classify)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(classify)?;
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(classify)?;
+    connection
+        .execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -512;")
+        .map_err(classify)?;
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let application = number("application_id").map_err(classify)?;
+    let version = number("user_version").map_err(classify)?;
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(classify)?;
+    // A crash between making the file and its first migration leaves a header and no table.
+    if application == 0 && tables == 0 {
+        return Ok((connection, Contents::Nothing));
+    }
+    if application != APPLICATION_ID {
+        return Err(OpenError::Foreign {
+            path: path.to_owned(),
+            found: "an SQLite file of another program",
+        });
+    }
+    if version > CURRENT {
+        return Err(OpenError::Newer {
+            path: path.to_owned(),
+            found: version,
+            known: CURRENT,
+        });
+    }
+    Ok((connection, Contents::Session))
+}

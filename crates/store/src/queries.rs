@@ -1,0 +1,306 @@
+//! What can be read from a session database.
+
+use std::path::Path;
+
+use bezel_session_types::{
+    CommandId, Cost, Delivery, Entry, EntryBody, EntryId, LaneName, OperationId, Usage,
+};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::transaction::{prefix_end, tip_key};
+use crate::{InboxRow, NewInboxRow, ReadError, Receipt};
+
+/// Reads over one connection, all from one state of the database.
+pub struct Queries<'connection> {
+    connection: &'connection Connection,
+    path: &'connection Path,
+}
+
+/// A stretch of a path through the tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The entries, oldest first.
+    pub entries: Vec<Entry>,
+    /// True when the path goes on before the first.
+    pub more: bool,
+}
+
+/// A lifecycle event as it stands in the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalRow {
+    /// Its place.
+    pub seq: u64,
+    /// Milliseconds since 1970.
+    pub created_at: i64,
+    /// `noun_verb`, stable.
+    pub kind: String,
+    /// Its facts.
+    pub body: Value,
+}
+
+/// The ledger, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct UsageTotals {
+    /// Tokens.
+    pub usage: Usage,
+    /// Price of the requests whose price is known.
+    pub cost: Cost,
+    /// Requests.
+    pub requests: u64,
+}
+
+const ENTRY_COLUMNS: &str = "entries.seq, entries.id,
+    (SELECT above.id FROM entries AS above WHERE above.seq = entries.parent),
+    entries.created_at, entries.kind, entries.body";
+
+impl<'connection> Queries<'connection> {
+    pub(crate) fn new(connection: &'connection Connection, path: &'connection Path) -> Self {
+        Queries { connection, path }
+    }
+
+    /// One entry.
+    pub fn entry(&self, id: &EntryId) -> Result<Option<Entry>, ReadError> {
+        let sql = format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE id = ?1");
+        Ok(self.rows(&sql, params![id.as_str()], read_entry)?.pop())
+    }
+
+    /// Up to `limit` entries of the whole session after sequence number `after`, in order.
+    pub fn entries_after(&self, after: u64, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        let sql =
+            format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+        self.rows(&sql, params![after as i64, limit as i64], read_entry)
+    }
+
+    /// How many entries the session has.
+    pub fn count(&self) -> Result<u64, ReadError> {
+        self.one("SELECT count(*) FROM entries", [], |row| {
+            row.get::<_, i64>(0).map(|n| n as u64)
+        })
+    }
+
+    /// The path that ends at `tip`, its last `limit` entries. To page on, ask again with the
+    /// parent of the first entry as `tip`.
+    pub fn path(&self, tip: &EntryId, limit: usize) -> Result<Page, ReadError> {
+        // The walk carries sequence numbers alone; bodies are read for what the page holds.
+        let sql = format!(
+            "WITH RECURSIVE walk (seq, parent) AS (
+                SELECT seq, parent FROM entries WHERE id = ?1
+                UNION ALL
+                SELECT entries.seq, entries.parent FROM walk JOIN entries ON entries.seq = walk.parent
+                LIMIT ?2)
+            SELECT {ENTRY_COLUMNS} FROM walk JOIN entries ON entries.seq = walk.seq ORDER BY entries.seq"
+        );
+        let mut entries = self.rows(&sql, params![tip.as_str(), limit as i64 + 1], read_entry)?;
+        let more = entries.len() > limit;
+        if more {
+            entries.remove(0);
+        }
+        Ok(Page { entries, more })
+    }
+
+    /// The tip of a lane; none while it has no entry.
+    pub fn tip(&self, lane: &LaneName) -> Result<Option<EntryId>, ReadError> {
+        self.value(&tip_key(lane))
+    }
+
+    /// The lanes that have a tip.
+    pub fn lanes(&self) -> Result<Vec<LaneName>, ReadError> {
+        let keys = self.keys("tip/")?;
+        Ok(keys
+            .into_iter()
+            .map(|key| LaneName::new(&key["tip/".len()..]))
+            .collect())
+    }
+
+    /// A value.
+    pub fn value<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, ReadError> {
+        let text: Option<String> = self
+            .connection
+            .prepare_cached(r#"SELECT value FROM "values" WHERE key = ?1"#)
+            .and_then(|mut sql| sql.query_row(params![key], |row| row.get(0)).optional())
+            .map_err(|source| self.sqlite(source))?;
+        text.map(|text| self.parse(&format!("value {key}"), &text))
+            .transpose()
+    }
+
+    /// The keys that begin with `prefix`, in order.
+    pub fn keys(&self, prefix: &str) -> Result<Vec<String>, ReadError> {
+        self.rows(
+            r#"SELECT key FROM "values" WHERE key >= ?1 AND key < ?2 ORDER BY key"#,
+            params![prefix, prefix_end(prefix)],
+            |row| row.get(0),
+        )
+    }
+
+    /// The admitted messages of a lane, in order of admission.
+    pub fn inbox(&self, lane: &LaneName) -> Result<Vec<InboxRow>, ReadError> {
+        self.rows(
+            "SELECT seq, id, lane, command_id, operation_id, delivery, resume, message
+             FROM inbox WHERE lane = ?1 ORDER BY seq",
+            params![lane.as_str()],
+            read_inbox,
+        )
+    }
+
+    /// The lanes that have admitted messages.
+    pub fn inbox_lanes(&self) -> Result<Vec<LaneName>, ReadError> {
+        self.rows("SELECT DISTINCT lane FROM inbox", [], |row| {
+            row.get::<_, String>(0).map(LaneName::new)
+        })
+    }
+
+    /// What a command came to.
+    pub fn receipt(&self, command_id: &CommandId) -> Result<Option<Receipt>, ReadError> {
+        let sql = "SELECT digest, result FROM receipts WHERE command_id = ?1";
+        let receipts = self.rows(sql, params![command_id.as_str()], |row| {
+            let command_id = command_id.clone();
+            Ok(Receipt {
+                command_id,
+                digest: row.get(0)?,
+                result: row.get(1)?,
+            })
+        })?;
+        Ok(receipts.into_iter().next())
+    }
+
+    /// Up to `limit` lifecycle events after sequence number `after`, in order.
+    pub fn journal(&self, after: u64, limit: usize) -> Result<Vec<JournalRow>, ReadError> {
+        self.rows(
+            "SELECT seq, created_at, kind, body FROM journal WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+            params![after as i64, limit as i64],
+            |row| {
+                Ok(JournalRow {
+                    seq: row.get::<_, i64>(0)? as u64,
+                    created_at: row.get(1)?,
+                    kind: row.get(2)?,
+                    body: json(row, 3)?,
+                })
+            },
+        )
+    }
+
+    /// The ledger, added up.
+    pub fn usage(&self) -> Result<UsageTotals, ReadError> {
+        self.one(
+            "SELECT coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0),
+                    coalesce(sum(cache_write), 0), coalesce(sum(reasoning), 0),
+                    coalesce(sum(cost), 0.0), count(*) FROM usage",
+            [],
+            |row| {
+                let tokens = |index| row.get::<_, i64>(index).map(|tokens| tokens as u64);
+                Ok(UsageTotals {
+                    usage: Usage {
+                        input: tokens(0)?,
+                        output: tokens(1)?,
+                        cache_read: tokens(2)?,
+                        cache_write: tokens(3)?,
+                        reasoning: tokens(4)?,
+                    },
+                    cost: Cost(row.get(5)?),
+                    requests: tokens(6)?,
+                })
+            },
+        )
+    }
+
+    /// Reads the whole file and says what is wrong with it; nothing when it is whole.
+    pub fn check(&self) -> Result<Vec<String>, ReadError> {
+        let found: Vec<String> = self.rows("PRAGMA integrity_check", [], |row| row.get(0))?;
+        Ok(found.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, ReadError> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut sql| sql.query_map(params, read)?.collect())
+            .map_err(|source| self.sqlite(source))
+    }
+
+    fn one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadError> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut sql| sql.query_row(params, read))
+            .map_err(|source| self.sqlite(source))
+    }
+
+    fn parse<T: DeserializeOwned>(&self, row: &str, text: &str) -> Result<T, ReadError> {
+        serde_json::from_str(text).map_err(|source| ReadError::Row {
+            path: self.path.to_owned(),
+            row: row.to_owned(),
+            source,
+        })
+    }
+
+    fn sqlite(&self, source: rusqlite::Error) -> ReadError {
+        ReadError::Sqlite {
+            path: self.path.to_owned(),
+            source,
+        }
+    }
+}
+
+fn read_entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let kind = row.get_ref(4)?.as_str()?;
+    let body = match kind {
+        "message" => EntryBody::Message {
+            message: json(row, 5)?,
+        },
+        "compaction" => EntryBody::Compaction(json(row, 5)?),
+        "branch_summary" => EntryBody::BranchSummary(json(row, 5)?),
+        "custom" => EntryBody::Custom(json(row, 5)?),
+        other => {
+            let unknown = format!("entry of unknown kind `{other}`");
+            return Err(rusqlite::Error::FromSqlConversionFailure(
+                4,
+                Type::Text,
+                unknown.into(),
+            ));
+        }
+    };
+    Ok(Entry {
+        seq: row.get::<_, i64>(0)? as u64,
+        id: EntryId::new(row.get::<_, String>(1)?),
+        parent: row.get::<_, Option<String>>(2)?.map(EntryId::new),
+        created_at: row.get(3)?,
+        body,
+    })
+}
+
+fn read_inbox(row: &Row<'_>) -> rusqlite::Result<InboxRow> {
+    let delivery = match row.get_ref(5)?.as_str()? {
+        "queue" => Delivery::Queue,
+        _ => Delivery::Steer,
+    };
+    Ok(InboxRow {
+        seq: row.get::<_, i64>(0)? as u64,
+        row: NewInboxRow {
+            id: EntryId::new(row.get::<_, String>(1)?),
+            lane: LaneName::new(row.get::<_, String>(2)?),
+            command_id: CommandId::new(row.get::<_, String>(3)?),
+            operation_id: OperationId::new(row.get::<_, String>(4)?),
+            delivery,
+            resume: row.get(6)?,
+            message: json(row, 7)?,
+        },
+    })
+}
+
+fn json<T: DeserializeOwned>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(index)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error))
+    })
+}

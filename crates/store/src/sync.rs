@@ -1,0 +1,113 @@
+//! Bringing the log to the disk, and folding it back into the database, beside the writer.
+//!
+//! SQLite's own synchronous commit would hold the writer for as long as the disk takes. Here a
+//! commit goes into the log at once and is visible; whoever needs it on the disk waits for one
+//! `fdatasync` that all who wait share. The log file carries none of SQLite's locks, so another
+//! descriptor of it is harmless, unlike one of the database itself. A log that was folded back and
+//! begun again meanwhile was synced by SQLite before that.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rusqlite::{Connection, OpenFlags};
+
+/// The log could not be brought to the disk.
+#[derive(Debug, Clone)]
+pub(crate) struct LogBroken {
+    /// What the system says.
+    pub(crate) reason: String,
+}
+
+pub(crate) struct Log {
+    file: Arc<File>,
+    committed: AtomicU64,
+    synced: AtomicU64,
+    syncs: AtomicU64,
+    // Who holds it syncs for all that wait.
+    leader: tokio::sync::Mutex<()>,
+    broken: OnceLock<LogBroken>,
+}
+
+impl Log {
+    /// The log of an open database. Its directory entry is brought to the disk once, here.
+    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
+        let mut name = path.as_os_str().to_owned();
+        name.push("-wal");
+        let file = File::open(PathBuf::from(name))?;
+        if let Some(directory) = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
+            File::open(directory)?.sync_all()?;
+        }
+        Ok(Log {
+            file: Arc::new(file),
+            committed: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            leader: tokio::sync::Mutex::new(()),
+            broken: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn committed(&self, number: u64) {
+        self.committed.fetch_max(number, Ordering::Release);
+    }
+
+    /// Why no further commit may be taken, once a sync failed.
+    pub(crate) fn broken(&self) -> Option<LogBroken> {
+        self.broken.get().cloned()
+    }
+
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn sync_through(&self, number: u64) -> Result<(), LogBroken> {
+        let done = || self.synced.load(Ordering::Acquire) >= number;
+        if done() {
+            return Ok(());
+        }
+        let _leader = self.leader.lock().await;
+        if done() {
+            return Ok(());
+        }
+        if let Some(reason) = self.broken() {
+            return Err(reason);
+        }
+        let target = self.committed.load(Ordering::Acquire);
+        let file = Arc::clone(&self.file);
+        let outcome = tokio::task::spawn_blocking(move || file.sync_data()).await;
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        let reason = match outcome {
+            Ok(Ok(())) => {
+                self.synced.fetch_max(target, Ordering::Release);
+                return Ok(());
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        // After a failed sync the kernel may call the lost pages clean: no later one can be believed.
+        Err(self.broken.get_or_init(|| LogBroken { reason }).clone())
+    }
+}
+
+/// Folds the log back into the database over a connection of its own, which neither stops the
+/// writer nor waits for readers. Off the runtime where there is one.
+pub(crate) fn checkpoint(path: &Path) {
+    let path = path.to_owned();
+    let run = move || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let folded = Connection::open_with_flags(&path, flags)
+            .and_then(|connection| connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)"));
+        if let Err(error) = folded {
+            tracing::warn!(path = %path.display(), %error, "the log could not be folded back yet");
+        }
+    };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(run)),
+        Err(_) => run(),
+    }
+}

@@ -1,0 +1,58 @@
+//! One owner at a time.
+
+use std::process::Command;
+
+use bezel_store::{OpenError, Store};
+
+use crate::support::{Place, child, child_role, ready_and_wait};
+
+#[test]
+fn a_process_that_holds_the_database() {
+    let Some(path) = child_role() else { return };
+    let _store = Store::open(path).unwrap();
+    ready_and_wait();
+}
+
+#[test]
+fn a_second_opener_is_refused_with_the_holders_name_until_the_holder_is_killed() {
+    let place = Place::new();
+    let mut child = child("ownership::a_process_that_holds_the_database", &place.path);
+    let error = Store::open(&place.path).unwrap_err();
+    assert!(
+        matches!(error, OpenError::Locked { holder: Some(holder), .. } if holder == child.id()),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains(&child.id().to_string()),
+        "{error}"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+    Store::open(&place.path).unwrap();
+}
+
+#[test]
+fn a_second_handle_in_the_same_process_is_refused_until_the_first_is_gone() {
+    let place = Place::new();
+    let store = place.open();
+    let clone = store.clone();
+    drop(store);
+    assert!(matches!(
+        Store::open(&place.path),
+        Err(OpenError::Locked { .. })
+    ));
+    drop(clone);
+    Store::open(&place.path).unwrap();
+}
+
+#[test]
+fn a_command_that_outlives_the_owner_does_not_keep_the_lock() {
+    let place = Place::new();
+    let store = place.open();
+    let mut command = Command::new("sleep").arg("600").spawn().unwrap();
+    drop(store);
+    let opened = Store::open(&place.path);
+    command.kill().unwrap();
+    command.wait().unwrap();
+    opened.unwrap();
+}

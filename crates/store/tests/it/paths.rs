@@ -1,0 +1,73 @@
+//! Paths through any tree, page by page.
+
+use bezel_session_types::EntryId;
+use proptest::prelude::*;
+
+use crate::support::{Place, append};
+
+fn name(index: usize) -> String {
+    format!("e{index}")
+}
+
+/// For every entry but the first its parent, or none for another root.
+fn trees() -> impl Strategy<Value = Vec<Option<usize>>> {
+    prop::collection::vec(any::<prop::sample::Index>(), 0..40).prop_map(|choices| {
+        let parents = choices
+            .iter()
+            .enumerate()
+            .map(|(at, choice)| match choice.index(at + 2) {
+                root if root == at + 1 => None,
+                parent => Some(parent),
+            });
+        std::iter::once(None).chain(parents).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_path_is_the_chain_of_parents_whatever_the_page_size(parents in trees(), limit in 1_usize..9) {
+        let place = Place::new();
+        let store = place.open();
+        for (index, parent) in parents.iter().enumerate() {
+            store.commit(append(&name(index), parent.map(name).as_deref())).unwrap();
+        }
+        for tip in 0..parents.len() {
+            let mut expected = vec![name(tip)];
+            let mut at = tip;
+            while let Some(parent) = parents[at] {
+                expected.push(name(parent));
+                at = parent;
+            }
+            let mut found = Vec::new();
+            let mut from = Some(EntryId::new(name(tip)));
+            while let Some(tip) = from {
+                let page = store.read(|queries| queries.path(&tip, limit)).unwrap();
+                prop_assert!(page.entries.len() <= limit);
+                prop_assert!(page.entries.is_sorted_by_key(|entry| entry.seq));
+                from = page.entries[0].parent.clone();
+                prop_assert_eq!(page.more, from.is_some());
+                found.extend(page.entries.into_iter().rev().map(|entry| entry.id.as_str().to_owned()));
+            }
+            prop_assert_eq!(&found, &expected);
+        }
+    }
+
+    #[test]
+    fn entries_in_order_of_writing_are_complete_whatever_the_page_size(count in 0_usize..30, limit in 1_usize..9) {
+        let place = Place::new();
+        let store = place.open();
+        for index in 0..count {
+            store.commit(append(&name(index), None)).unwrap();
+        }
+        let (mut found, mut after) = (Vec::new(), 0);
+        loop {
+            let page = store.read(|queries| queries.entries_after(after, limit)).unwrap();
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+            found.extend(page.into_iter().map(|entry| entry.id.as_str().to_owned()));
+        }
+        prop_assert_eq!(found, (0..count).map(name).collect::<Vec<_>>());
+    }
+}

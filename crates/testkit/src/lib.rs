@@ -1,0 +1,21 @@
+//! Fake model server, scripted model, host pairs, fake bindings and a virtual clock for tests.
+//!
+//! One [`Script`] of [`Turn`]s drives both fakes of a model: [`FakeModelServer`], a real HTTP server on
+//! loopback that speaks every wire format of [`WireFormat`], and [`ScriptedProvider`], a provider in
+//! this process.
+
+mod call;
+mod model_server;
+mod peers;
+mod script;
+mod scripted;
+mod session;
+
+pub use call::{CalledTool, ModelCall, SeenMessage, SeenPart, SeenRole, WireFormat};
+pub use model_server::{FakeModelServer, RecordedRequest, WaitError};
+pub use peers::{FakeServer, FakeWorker};
+pub use script::{
+    Answer, Flood, Refusal, Script, ScriptError, ScriptedCall, Step, StreamFault, Turn,
+};
+pub use scripted::ScriptedProvider;
+pub use session::{FakeAgent, FakeSession, FakeSessionOptions, SentPrompt};

@@ -1,0 +1,361 @@
+//! A session that a test plays: it records what facets ask of it and says what happens in it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend};
+use bezel_api_session::{
+    Admission, AgentEvent, BeforeTool, EventBody, LaneError, LedgerTotals, Outcome, PromptError,
+    SessionIdentity, ToolCallView,
+};
+use bezel_context::{Context, WorkspaceId};
+use bezel_session_types::{
+    CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
+    QueuedMessage, RunState, SessionId, ThinkingLevel, UserMessage,
+};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+/// A message that a facet sent to the lane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SentPrompt {
+    /// The facet's command id.
+    pub command_id: CommandId,
+    /// What it said.
+    pub message: UserMessage,
+    /// How it should enter.
+    pub delivery: Delivery,
+}
+
+/// The played session. Everything is public to the test and nothing of it to a facet.
+pub struct FakeAgent {
+    identity: SessionIdentity,
+    environment: Arc<BTreeMap<String, String>>,
+    // Plain mutex: held to read or change the record, never across an await.
+    record: Mutex<Record>,
+    activity: watch::Sender<RunState>,
+    queue: watch::Sender<Arc<[QueuedMessage]>>,
+    outcomes: watch::Sender<HashMap<OperationId, Outcome>>,
+}
+
+#[derive(Default)]
+struct Record {
+    subscribers: Vec<mpsc::UnboundedSender<Arc<AgentEvent>>>,
+    hooks: Vec<(u64, String, AnyHook)>,
+    next: u64,
+    entries: Vec<Entry>,
+    ledger: LedgerTotals,
+    prompts: Vec<SentPrompt>,
+    aborts: Vec<OperationId>,
+    model: (Option<ModelRef>, ThinkingLevel),
+    refuse: Option<PromptError>,
+    retired: Option<String>,
+}
+
+impl FakeAgent {
+    /// A session in `directory`, started from a shell with `environment`.
+    pub fn new(directory: &std::path::Path, environment: BTreeMap<String, String>) -> Arc<Self> {
+        Arc::new(FakeAgent {
+            identity: SessionIdentity {
+                session_id: SessionId::new("session-under-test"),
+                workspace_id: WorkspaceId::new("workspace-under-test"),
+                directory: directory.to_owned(),
+                output_directory: directory.join(".output"),
+            },
+            environment: Arc::new(environment),
+            record: Mutex::default(),
+            activity: watch::Sender::new(RunState::Idle),
+            queue: watch::Sender::new(Arc::from([])),
+            outcomes: watch::Sender::new(HashMap::new()),
+        })
+    }
+
+    /// Says that something happens.
+    pub fn emit(&self, body: EventBody) {
+        if let EventBody::RunEnded(outcome) = &body {
+            let outcome = outcome.clone();
+            self.outcomes.send_modify(|known| {
+                known.insert(outcome.operation_id.clone(), outcome);
+            });
+        }
+        let event = Arc::new(AgentEvent {
+            at: Timestamp::UNIX_EPOCH,
+            body,
+        });
+        self.lock()
+            .subscribers
+            .retain(|subscriber| subscriber.send(Arc::clone(&event)).is_ok());
+    }
+
+    /// Says what the lane does now.
+    pub fn set_activity(&self, activity: RunState) {
+        self.activity.send_replace(activity);
+    }
+
+    /// Says what waits now.
+    pub fn set_queue(&self, queue: Vec<QueuedMessage>) {
+        self.queue.send_replace(queue.into());
+    }
+
+    /// What is in the tree, oldest first.
+    pub fn set_entries(&self, entries: Vec<Entry>) {
+        self.lock().entries = entries;
+    }
+
+    /// What the ledger adds up to.
+    pub fn set_ledger(&self, ledger: LedgerTotals) {
+        self.lock().ledger = ledger;
+    }
+
+    /// The next prompts are refused so.
+    pub fn refuse_prompts(&self, error: PromptError) {
+        self.lock().refuse = Some(error);
+    }
+
+    /// What facets sent to the lane.
+    pub fn prompts(&self) -> Vec<SentPrompt> {
+        self.lock().prompts.clone()
+    }
+
+    /// What facets asked to abort.
+    pub fn aborts(&self) -> Vec<OperationId> {
+        self.lock().aborts.clone()
+    }
+
+    /// The model that facets set.
+    pub fn model(&self) -> (Option<ModelRef>, ThinkingLevel) {
+        self.lock().model.clone()
+    }
+
+    /// Why a facet retired the worker.
+    pub fn retired(&self) -> Option<String> {
+        self.lock().retired.clone()
+    }
+
+    /// Runs the hooks before a tool as the harness does: in order, until one blocks.
+    pub async fn before_tool(&self, tool: &str, arguments: Value) -> BeforeTool {
+        let hooks: Vec<AnyHook> = self
+            .lock()
+            .hooks
+            .iter()
+            .map(|(.., hook)| hook.clone())
+            .collect();
+        let mut call = ToolCallView {
+            invocation: InvocationId::new("call"),
+            tool: tool.into(),
+            arguments: Arc::new(arguments),
+        };
+        let mut verdict = BeforeTool::Continue;
+        for hook in hooks {
+            let AnyHook::BeforeTool(hook) = hook else {
+                continue;
+            };
+            match hook(Context::background(), call.clone()).await {
+                Ok(BeforeTool::Continue) => {}
+                Ok(BeforeTool::Arguments(arguments)) => {
+                    call.arguments = Arc::new(arguments.clone());
+                    verdict = BeforeTool::Arguments(arguments);
+                }
+                Ok(BeforeTool::Block(reason)) => return BeforeTool::Block(reason),
+                Err(error) => return BeforeTool::Block(error.to_string()),
+            }
+        }
+        verdict
+    }
+
+    /// How many hooks are registered.
+    pub fn hook_count(&self) -> usize {
+        self.lock().hooks.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The fake behind the trait objects; facets never see it.
+pub(super) struct Backend(pub(super) Arc<FakeAgent>);
+
+impl AgentBackend for Backend {
+    fn identity(&self) -> &SessionIdentity {
+        &self.0.identity
+    }
+
+    fn environment(&self) -> &Arc<BTreeMap<String, String>> {
+        &self.0.environment
+    }
+
+    fn main(&self) -> Arc<dyn LaneBackend> {
+        Arc::new(Backend(Arc::clone(&self.0)))
+    }
+
+    fn lane(&self, name: &LaneName) -> Option<Arc<dyn LaneBackend>> {
+        (*name == LaneName::main()).then(|| self.main())
+    }
+
+    fn subscribe(&self) -> mpsc::UnboundedReceiver<Arc<AgentEvent>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.0.lock().subscribers.push(sender);
+        receiver
+    }
+
+    fn hook(&self, plugin: &str, hook: AnyHook) -> HookGuard {
+        let mut record = self.0.lock();
+        record.next += 1;
+        let id = record.next;
+        record.hooks.push((id, plugin.to_owned(), hook));
+        Box::new(TakeOut {
+            agent: Arc::clone(&self.0),
+            id,
+        })
+    }
+
+    fn recent(
+        &self,
+        before: Option<EntryId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<(Vec<Entry>, bool), LaneError>> {
+        let entries = self.0.lock().entries.clone();
+        let end = before
+            .and_then(|id| entries.iter().position(|entry| entry.id == id))
+            .unwrap_or(entries.len());
+        let start = end.saturating_sub(limit);
+        let page = (entries[start..end].to_vec(), start > 0);
+        async move { Ok(page) }.boxed()
+    }
+
+    fn entry(&self, id: EntryId) -> BoxFuture<'_, Result<Option<Entry>, LaneError>> {
+        let found = self
+            .0
+            .lock()
+            .entries
+            .iter()
+            .find(|entry| entry.id == id)
+            .cloned();
+        async move { Ok(found) }.boxed()
+    }
+
+    fn retire(&self, reason: &str) {
+        self.0.lock().retired = Some(reason.to_owned());
+    }
+
+    fn usage(&self) -> BoxFuture<'_, Result<LedgerTotals, LaneError>> {
+        let ledger = self.0.lock().ledger;
+        async move { Ok(ledger) }.boxed()
+    }
+}
+
+impl LaneBackend for Backend {
+    fn prompt<'a>(
+        &'a self,
+        _cx: &'a Context,
+        command_id: CommandId,
+        message: UserMessage,
+        delivery: Delivery,
+    ) -> BoxFuture<'a, Result<Admission, PromptError>> {
+        let mut record = self.0.lock();
+        let result = match record.refuse.clone() {
+            Some(error) => Err(error),
+            None => {
+                let operation_id = OperationId::new(format!("operation-{}", record.prompts.len()));
+                record.prompts.push(SentPrompt {
+                    command_id,
+                    message,
+                    delivery,
+                });
+                Ok(Admission {
+                    operation_id,
+                    message_id: Some(EntryId::generate()),
+                })
+            }
+        };
+        async move { result }.boxed()
+    }
+
+    fn request_abort<'a>(
+        &'a self,
+        _cx: &'a Context,
+        operation: &'a OperationId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        let runs = self.0.activity.borrow().operation_id() == Some(operation);
+        if runs {
+            self.0.lock().aborts.push(operation.clone());
+        }
+        async move { Ok(runs) }.boxed()
+    }
+
+    fn compact<'a>(
+        &'a self,
+        _cx: &'a Context,
+        _instructions: Option<String>,
+    ) -> BoxFuture<'a, Result<Admission, PromptError>> {
+        let admission = Admission {
+            operation_id: OperationId::new("compaction"),
+            message_id: None,
+        };
+        async move { Ok(admission) }.boxed()
+    }
+
+    fn resume<'a>(&'a self, _cx: &'a Context) -> BoxFuture<'a, Result<bool, LaneError>> {
+        async { Ok(false) }.boxed()
+    }
+
+    fn withdraw<'a>(
+        &'a self,
+        _cx: &'a Context,
+        id: &'a EntryId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        let waits = self.0.queue.borrow().iter().any(|queued| queued.id == *id);
+        self.0.queue.send_modify(|queue| {
+            *queue = queue
+                .iter()
+                .filter(|queued| queued.id != *id)
+                .cloned()
+                .collect();
+        });
+        async move { Ok(waits) }.boxed()
+    }
+
+    fn wait<'a>(
+        &'a self,
+        cx: &'a Context,
+        operation: &'a OperationId,
+    ) -> BoxFuture<'a, Result<Outcome, LaneError>> {
+        async move {
+            let mut outcomes = self.0.outcomes.subscribe();
+            let known = cx
+                .run(outcomes.wait_for(|known| known.contains_key(operation)))
+                .await;
+            let known = known.map_err(|_| LaneError::Cancelled)?;
+            let known = known.map_err(|_| LaneError::UnknownOperation(operation.clone()))?;
+            Ok(known[operation].clone())
+        }
+        .boxed()
+    }
+
+    fn activity(&self) -> watch::Receiver<RunState> {
+        self.0.activity.subscribe()
+    }
+
+    fn queue(&self) -> watch::Receiver<Arc<[QueuedMessage]>> {
+        self.0.queue.subscribe()
+    }
+
+    fn set_model(&self, model: Option<ModelRef>, thinking: ThinkingLevel) {
+        self.0.lock().model = (model, thinking);
+    }
+}
+
+struct TakeOut {
+    agent: Arc<FakeAgent>,
+    id: u64,
+}
+
+impl Drop for TakeOut {
+    fn drop(&mut self) {
+        self.agent.lock().hooks.retain(|(id, ..)| *id != self.id);
+    }
+}

@@ -1,0 +1,197 @@
+//! The chat service: prompt, steer, abort, compact, and what is running.
+//!
+//! Admission is durable: what `prompt` accepted survives the worker. Aborting through
+//! [`Chat::request_abort`] is durable too; dropping the call of `wait` ends only that wait.
+
+use bezel_rpc::{Context, State, service};
+use bezel_session_types::{CommandId, EntryId, OperationId, UserContent};
+
+pub use bezel_session_types::Delivery;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One session's conversation, as a presentation drives it.
+#[service("chat", version = "1.0")]
+pub trait Chat {
+    /// What runs and what waits.
+    fn state(&self) -> State<ChatState>;
+
+    /// Admits a message and starts or joins the run. The same command id with the same input has one effect.
+    #[scope(operate)]
+    async fn prompt(&self, cx: &Context, request: PromptRequest) -> PromptReply;
+
+    /// Records durably that the operation is to end, then ends it. False when it is not the one that runs.
+    #[scope(operate)]
+    async fn request_abort(&self, cx: &Context, operation_id: OperationId) -> Result<bool, ChatError>;
+
+    /// Summarises the conversation so far for the model; the tree keeps everything.
+    #[scope(operate)]
+    async fn compact(&self, cx: &Context, instructions: Option<String>) -> PromptReply;
+
+    /// Takes back a message that was not delivered yet. False when it is too late.
+    #[scope(operate)]
+    async fn withdraw(&self, cx: &Context, id: EntryId) -> Result<bool, ChatError>;
+
+    /// Waits until the operation has ended. Starts nothing.
+    #[scope(read)]
+    async fn wait(&self, cx: &Context, operation_id: OperationId) -> Result<Outcome, ChatError>;
+}
+
+/// A message for the agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PromptRequest {
+    /// The sender's id for this command.
+    pub command_id: CommandId,
+    /// Parts in order; at least one that is not blank.
+    pub content: Vec<UserContent>,
+    /// When it enters a conversation that is running.
+    #[serde(default)]
+    pub delivery: Delivery,
+}
+
+/// Whether a command was admitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PromptReply {
+    /// True when it is on disk.
+    pub accepted: bool,
+    /// The operation that takes it, where accepted.
+    pub operation_id: Option<OperationId>,
+    /// Why not, where refused: what was wrong and what to do.
+    pub error: Option<String>,
+}
+
+/// What runs and what waits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChatState {
+    /// What the session does now.
+    pub activity: Activity,
+    /// Admitted messages that were not delivered yet, oldest first.
+    pub queue: Vec<QueuedMessage>,
+    /// How the last operation ended.
+    pub last: Option<Outcome>,
+}
+
+/// What a session does now.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Activity {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// An operation runs.
+    Running {
+        /// Which.
+        operation_id: OperationId,
+        /// Since when, RFC 3339.
+        since: String,
+        /// What it is at.
+        phase: Phase,
+        /// Whether an abort was requested.
+        cancelling: bool,
+    },
+}
+
+/// What a running operation is at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Phase {
+    /// Preparing the request.
+    Starting,
+    /// The request is sent; nothing came yet.
+    WaitingForModel,
+    /// The model reasons.
+    Thinking,
+    /// The model answers.
+    Answering,
+    /// Tools run.
+    Tools {
+        /// Their names, in order.
+        names: Vec<String>,
+    },
+    /// A request failed and is tried again.
+    Retrying {
+        /// Which try comes next, from 2.
+        attempt: u32,
+        /// When, RFC 3339.
+        at: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The conversation is being summarised.
+    Compacting,
+}
+
+/// An admitted message that waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueuedMessage {
+    /// The id that its entry will have.
+    pub id: EntryId,
+    /// Its text.
+    pub text: String,
+    /// When it will enter.
+    pub delivery: Delivery,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// Which.
+    pub operation_id: OperationId,
+    /// How.
+    pub status: OutcomeStatus,
+    /// What went wrong, for `failed`.
+    pub error: Option<Failure>,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeStatus {
+    /// It did all it had to.
+    Done,
+    /// It could not go on.
+    Failed,
+    /// Somebody aborted it.
+    Interrupted,
+}
+
+/// Why an operation failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Failure {
+    /// What kind.
+    pub kind: FailureKind,
+    /// What was attempted and what the person can do.
+    pub message: String,
+}
+
+/// Kinds of failed operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// No model is configured, or it does not exist.
+    NoModel,
+    /// No key, or a wrong one.
+    Authentication,
+    /// The provider refused, or failed after all retries.
+    Provider,
+    /// Bezel itself failed; the log has more.
+    Internal,
+}
+
+/// Why a chat command failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum ChatError {
+    /// The session never had this operation, or no longer remembers it.
+    #[error("operation {operation_id} is not known in this session")]
+    UnknownOperation {
+        /// Which.
+        operation_id: OperationId,
+    },
+    /// The session's database could not be written.
+    #[error("the session could not be written: {message}")]
+    Storage {
+        /// What happened and what to do.
+        message: String,
+    },
+}

@@ -1,0 +1,92 @@
+//! The chat service over a lane.
+
+use bezel_api_session::{Admission, Lane, LaneError, PromptError};
+use bezel_chat_contract::{Chat, ChatError, ChatState, Outcome, PromptReply, PromptRequest};
+use bezel_rpc::{Context, State};
+use bezel_session_types::{EntryId, OperationId, UserContent, UserMessage};
+
+use crate::view;
+
+pub(crate) struct ChatService {
+    pub(crate) lane: Lane,
+    pub(crate) state: State<ChatState>,
+}
+
+impl Chat for ChatService {
+    fn state(&self) -> State<ChatState> {
+        self.state.clone()
+    }
+
+    async fn prompt(&self, cx: &Context, request: PromptRequest) -> PromptReply {
+        let blank = request.content.iter().all(|part| match part {
+            UserContent::Text { text } => text.trim().is_empty(),
+            UserContent::Image(_) => false,
+        });
+        if blank {
+            return reply(Err(PromptError::Refused(
+                "the message is empty; write something".into(),
+            )));
+        }
+        let message = UserMessage {
+            content: request.content,
+            synthetic: false,
+        };
+        reply(
+            self.lane
+                .prompt(cx, request.command_id, message, request.delivery)
+                .await,
+        )
+    }
+
+    async fn request_abort(
+        &self,
+        cx: &Context,
+        operation_id: OperationId,
+    ) -> Result<bool, ChatError> {
+        self.lane
+            .request_abort(cx, &operation_id)
+            .await
+            .map_err(chat_error)
+    }
+
+    async fn compact(&self, cx: &Context, instructions: Option<String>) -> PromptReply {
+        reply(self.lane.compact(cx, instructions).await)
+    }
+
+    async fn withdraw(&self, cx: &Context, id: EntryId) -> Result<bool, ChatError> {
+        self.lane.withdraw(cx, &id).await.map_err(chat_error)
+    }
+
+    async fn wait(&self, cx: &Context, operation_id: OperationId) -> Result<Outcome, ChatError> {
+        let outcome = self
+            .lane
+            .wait(cx, &operation_id)
+            .await
+            .map_err(chat_error)?;
+        Ok(view::outcome(&outcome))
+    }
+}
+
+fn reply(result: Result<Admission, PromptError>) -> PromptReply {
+    match result {
+        Ok(admission) => PromptReply {
+            accepted: true,
+            operation_id: Some(admission.operation_id),
+            error: None,
+        },
+        Err(error) => PromptReply {
+            accepted: false,
+            operation_id: None,
+            error: Some(error.to_string()),
+        },
+    }
+}
+
+fn chat_error(error: LaneError) -> ChatError {
+    match error {
+        LaneError::UnknownOperation(operation_id) => ChatError::UnknownOperation { operation_id },
+        LaneError::Cancelled | LaneError::Storage(_) => ChatError::Storage {
+            message: error.to_string(),
+        },
+    }
+}

@@ -1,0 +1,200 @@
+//! Messages on their way: each keeps its text and its command id until the session has taken it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bezel_chat_contract::{ChatClient, Delivery, PromptRequest};
+use bezel_context::Context;
+use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
+use bezel_session_types::{CommandId, SessionId};
+use bezel_sessions_contract::{LaunchEnvironment, SessionManagementClient};
+use tokio::sync::Notify;
+
+use crate::draft::Draft;
+
+/// How long to wait before a message is offered again whose reply was lost.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LAST_RETRY: Duration = Duration::from_secs(5);
+
+/// A message on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Outgoing {
+    pub(crate) draft: Draft,
+    pub(crate) delivery: Delivery,
+    command_id: CommandId,
+    /// The session that it is for; none yet when it was written before one was there.
+    target: Option<String>,
+    /// Whether it was offered: the session may have it.
+    offered: bool,
+}
+
+/// The messages on their way, oldest first. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Outbox(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    // A plain mutex: held to look or change, never across an await.
+    queue: Mutex<VecDeque<Outgoing>>,
+    changed: Notify,
+}
+
+impl Outbox {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Outgoing>> {
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a message for `target`.
+    pub(crate) fn push(&self, draft: Draft, delivery: Delivery, target: Option<&str>) {
+        let target = target.map(str::to_owned);
+        let command_id = CommandId::generate();
+        self.lock().push_back(Outgoing { draft, delivery, command_id, target, offered: false });
+        self.0.changed.notify_one();
+    }
+
+    /// What waits, oldest first.
+    pub(crate) fn waiting(&self) -> Vec<Outgoing> {
+        self.lock().iter().cloned().collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Takes the newest message back, unless the session may have it already.
+    pub(crate) fn take_back(&self) -> Option<Draft> {
+        let mut queue = self.lock();
+        queue.back().is_some_and(|last| !last.offered).then(|| queue.pop_back())?.map(|last| last.draft)
+    }
+
+    fn head(&self) -> Option<Outgoing> {
+        self.lock().front().cloned()
+    }
+
+    fn finish(&self, command_id: &CommandId) -> Option<Outgoing> {
+        let mut queue = self.lock();
+        let at = queue.iter().position(|outgoing| outgoing.command_id == *command_id)?;
+        queue.remove(at)
+    }
+
+    fn change(&self, command_id: &CommandId, change: impl FnOnce(&mut Outgoing)) {
+        if let Some(outgoing) = self.lock().iter_mut().find(|outgoing| outgoing.command_id == *command_id) {
+            change(outgoing);
+        }
+    }
+}
+
+/// Offers the messages of an outbox to the attached session, one after another.
+pub(crate) struct Courier {
+    pub(crate) outbox: Outbox,
+    pub(crate) chat: ChatClient,
+    pub(crate) management: SessionManagementClient,
+    pub(crate) attachment: State<AttachmentState>,
+    pub(crate) connection: State<ConnectionState>,
+    pub(crate) environment: LaunchEnvironment,
+    /// Gets back what was not taken, and why.
+    pub(crate) refused: Arc<dyn Fn(Draft, String) + Send + Sync>,
+    /// Called when what waits has changed.
+    pub(crate) changed: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// What became of an offer.
+enum Offer {
+    Taken,
+    Refused(String),
+    /// It is not known whether it was taken; the same command id makes it safe to offer it again.
+    Lost,
+}
+
+impl Courier {
+    /// Delivers until `cx` ends.
+    pub(crate) async fn run(self, cx: &Context) {
+        let mut attachment = self.attachment.watch();
+        let mut delay = FIRST_RETRY;
+        let mut revived = None;
+        while !cx.is_cancelled() {
+            let Some(outgoing) = self.outbox.head() else {
+                delay = FIRST_RETRY;
+                self.outbox.0.changed.notified().await;
+                continue;
+            };
+            let state = self.attachment.get();
+            if let (Some(wanted), Some(target)) = (&outgoing.target, state.target())
+                && wanted != target
+            {
+                let reason = "the message was not sent: it was written for the session that was open before".to_owned();
+                self.refuse(&outgoing.command_id, reason);
+                continue;
+            }
+            match &*state {
+                AttachmentState::Attached { target } => {
+                    self.outbox.change(&outgoing.command_id, |outgoing| {
+                        outgoing.target = Some(target.clone());
+                        outgoing.offered = true;
+                    });
+                    match self.offer(cx, &outgoing).await {
+                        Offer::Taken => {
+                            self.outbox.finish(&outgoing.command_id);
+                            (self.changed)();
+                            delay = FIRST_RETRY;
+                            continue;
+                        }
+                        Offer::Refused(reason) => {
+                            self.refuse(&outgoing.command_id, reason);
+                            continue;
+                        }
+                        Offer::Lost => {}
+                    }
+                }
+                // The worker is gone: asking for the session starts it. Once for each message.
+                AttachmentState::Degraded { target }
+                    if self.connection.get().is_connected() && revived.as_ref() != Some(&outgoing.command_id) =>
+                {
+                    revived = Some(outgoing.command_id.clone());
+                    self.revive(cx, target).await;
+                }
+                _ => {}
+            }
+            tokio::select! {
+                _ = attachment.changed() => {}
+                () = self.outbox.0.changed.notified() => {}
+                () = tokio::time::sleep(delay) => delay = (delay * 2).min(LAST_RETRY),
+            }
+        }
+    }
+
+    async fn offer(&self, cx: &Context, outgoing: &Outgoing) -> Offer {
+        let request = PromptRequest {
+            command_id: outgoing.command_id.clone(),
+            content: outgoing.draft.content(),
+            delivery: outgoing.delivery,
+        };
+        match self.chat.prompt(cx, request).await {
+            Ok(reply) if reply.accepted => Offer::Taken,
+            Ok(reply) => Offer::Refused(reply.error.unwrap_or_else(|| "the session did not take the message".into())),
+            Err(CallError::Service(never)) => match never {},
+            Err(CallError::Rpc(error)) => match error.code {
+                ErrorCode::Disconnected | ErrorCode::NotAttached | ErrorCode::SessionUnavailable | ErrorCode::NotActive => {
+                    tracing::debug!(%error, "a message waits until the session is there again");
+                    Offer::Lost
+                }
+                _ => Offer::Refused(format!("the message was not sent: {}", error.message)),
+            },
+        }
+    }
+
+    async fn revive(&self, cx: &Context, target: &str) {
+        let attached = self.management.attach(cx, SessionId::new(target), Some(self.environment.clone())).await;
+        if let Err(error) = attached {
+            tracing::debug!(%error, "the session could not be started again");
+        }
+    }
+
+    fn refuse(&self, command_id: &CommandId, reason: String) {
+        if let Some(outgoing) = self.outbox.finish(command_id) {
+            (self.refused)(outgoing.draft, reason);
+        }
+        (self.changed)();
+    }
+}

@@ -1,0 +1,65 @@
+//! What the policy lets an agent do, and when it ends a worker.
+
+use std::collections::BTreeMap;
+
+use bezel_api_session::BeforeTool;
+use bezel_session_types::{OperationId, RunPhase, RunState};
+use bezel_testkit::{FakeSession, FakeSessionOptions};
+use serde_json::json;
+
+async fn session(config: serde_json::Value, grants: Vec<&'static str>) -> FakeSession {
+    let directory = tempfile::tempdir().unwrap();
+    let options = FakeSessionOptions {
+        config: BTreeMap::from([("policy", config)]),
+        grants: BTreeMap::from([("policy", grants)]),
+        ..FakeSessionOptions::default()
+    };
+    let facets = vec![bezel_policy_session::facet()];
+    FakeSession::start(facets, directory.path(), options).await.unwrap()
+}
+
+#[tokio::test]
+async fn plan_mode_blocks_what_could_change_something_and_says_so_in_the_prompt() {
+    let mut session = session(json!({ "permission_mode": "plan" }), vec![]).await;
+    assert_eq!(session.agent.before_tool("read", json!({})).await, BeforeTool::Continue);
+    for tool in ["bash", "write", "a tool nobody knows"] {
+        let verdict = session.agent.before_tool(tool, json!({})).await;
+        assert!(matches!(&verdict, BeforeTool::Block(reason) if reason.contains("plan mode")), "{verdict:?}");
+    }
+    assert!(session.prompt.current().text.contains("plan mode"));
+    session.remove("policy").await;
+    assert_eq!(session.agent.before_tool("bash", json!({})).await, BeforeTool::Continue);
+    assert_eq!(session.prompt.current().text, "");
+}
+
+#[tokio::test]
+async fn full_mode_lets_every_tool_run() {
+    let session = session(json!({ "permission_mode": "full" }), vec![]).await;
+    assert_eq!(session.agent.before_tool("bash", json!({})).await, BeforeTool::Continue);
+    assert_eq!(session.agent.hook_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unattended_worker_ends_once_nothing_ran_for_the_configured_time() {
+    let session = session(json!({ "idle_exit_minutes": 2 }), vec!["session.retire"]).await;
+    session.agent.set_activity(RunState::Running {
+        operation_id: OperationId::new("run"),
+        since: 0,
+        phase: RunPhase::Preparing,
+        aborting: false,
+    });
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    assert_eq!(session.agent.retired(), None, "a run keeps the worker");
+    session.agent.set_activity(RunState::Idle);
+    tokio::time::sleep(std::time::Duration::from_secs(119)).await;
+    assert_eq!(session.agent.retired(), None);
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert!(session.agent.retired().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_grant_no_plugin_can_end_a_worker() {
+    let session = session(json!({ "idle_exit_minutes": 1 }), vec![]).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    assert_eq!(session.agent.retired(), None);
+}

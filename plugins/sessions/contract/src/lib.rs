@@ -1,0 +1,263 @@
+//! The session directory and its management: services of the server.
+//!
+//! The directory is read, management changes and selects. Both are safe for any presentation: owner
+//! and directory stay in the server. [`SessionRecord`] is what a worker may do to its own record.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bezel_context::WorkspaceId;
+use bezel_rpc::{Context, Events, State, service};
+use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which sessions there are.
+#[service("session-directory", version = "1.0")]
+pub trait SessionDirectory {
+    /// The sessions within the caller's reach.
+    fn state(&self) -> State<DirectoryState>;
+
+    /// What changes, for those who want to react and not to list.
+    fn events(&self) -> Events<DirectoryEvent>;
+
+    /// The newest `limit` messages (at most 500) of a session, oldest first. Starts no worker.
+    #[scope(read)]
+    async fn messages(&self, cx: &Context, session_id: SessionId, limit: u32) -> Result<Vec<Message>, SessionError>;
+
+    /// The workspace that an absolute path lies in; none where no session was ever begun there.
+    #[scope(read)]
+    async fn workspace(&self, cx: &Context, directory: String) -> Result<Option<WorkspaceSummary>, SessionError>;
+
+    /// The session of `directory` (an absolute path) that changed last; none where it has none within the
+    /// caller's reach. What `--continue` opens.
+    #[scope(read)]
+    async fn newest_in(&self, cx: &Context, directory: String) -> Result<Option<SessionSummary>, SessionError>;
+}
+
+/// Changes sessions and selects one for the caller's connection.
+#[service("session-management", version = "1.0")]
+pub trait SessionManagement {
+    /// A new session with a started worker.
+    #[scope(operate)]
+    async fn create(&self, cx: &Context, options: CreateSession) -> Result<SessionSummary, SessionError>;
+
+    /// Ends the session's worker and deletes its data.
+    #[scope(operate)]
+    async fn remove(&self, cx: &Context, session_id: SessionId) -> Result<(), SessionError>;
+
+    /// Gives the session another title.
+    #[scope(operate)]
+    async fn rename(&self, cx: &Context, session_id: SessionId, title: String) -> Result<SessionSummary, SessionError>;
+
+    /// Selects the session for this connection, and starts its worker where it does not run.
+    #[scope(operate)]
+    async fn attach(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        environment: Option<LaunchEnvironment>,
+    ) -> Result<(), SessionError>;
+
+    /// Selects no session for this connection.
+    #[scope(operate)]
+    async fn detach(&self, cx: &Context) -> Result<(), SessionError>;
+}
+
+/// What a worker may do to the record of its own session. The server knows which one from the credential.
+#[service("session-record", version = "1.0")]
+pub trait SessionRecord {
+    /// The record as it stands.
+    #[scope(operate)]
+    async fn current(&self, cx: &Context) -> Result<WorkerRecord, SessionError>;
+
+    /// Tells the server of a commit: the newest sequence number, whether the session runs, and a
+    /// title where the session has none yet.
+    #[scope(operate)]
+    async fn committed(&self, cx: &Context, report: CommitReport) -> Result<(), SessionError>;
+
+    /// Records the chosen model and thinking level.
+    #[scope(operate)]
+    async fn switch_model(
+        &self,
+        cx: &Context,
+        model: ModelRef,
+        thinking_level: ThinkingLevel,
+    ) -> Result<(), SessionError>;
+}
+
+/// The sessions within the caller's reach.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DirectoryState {
+    /// Grows with every change.
+    pub revision: u64,
+    /// Newest first.
+    pub sessions: Vec<SessionSummary>,
+}
+
+/// A session as a presentation sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionSummary {
+    /// Its id.
+    pub session_id: SessionId,
+    /// For people; empty while it has none.
+    pub title: String,
+    /// Its workspace.
+    pub workspace_id: WorkspaceId,
+    /// The workspace's display name.
+    pub workspace_name: String,
+    /// What it does.
+    pub status: SessionStatus,
+    /// The chosen model.
+    pub model: Option<ModelRef>,
+    /// RFC 3339.
+    pub created_at: String,
+    /// RFC 3339.
+    pub updated_at: String,
+}
+
+/// A registered project root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceSummary {
+    /// Its id.
+    pub workspace_id: WorkspaceId,
+    /// Its display name.
+    pub name: String,
+}
+
+/// What a session does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// Its worker starts.
+    Starting,
+    /// Something runs in it.
+    Active,
+    /// Its worker waits.
+    Idle,
+    /// It has no worker.
+    Closed,
+    /// Its worker died or does not answer.
+    Unreachable,
+}
+
+/// What changed in the directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum DirectoryEvent {
+    /// A session was created.
+    Created {
+        /// As it is now.
+        session: SessionSummary,
+    },
+    /// A session changed.
+    Changed {
+        /// As it is now.
+        session: SessionSummary,
+    },
+    /// A session was deleted.
+    Deleted {
+        /// Which.
+        session_id: SessionId,
+    },
+}
+
+/// How a new session begins.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CreateSession {
+    /// For people; without one the first prompt gives it.
+    pub title: Option<String>,
+    /// Absolute path of the directory to work in; it must lie inside what the caller may reach.
+    pub directory: String,
+    /// Variables of the shell that asks.
+    pub environment: Option<LaunchEnvironment>,
+    /// The model to begin with, instead of the configured one.
+    pub model: Option<ModelRef>,
+    /// What the agent may do unasked.
+    #[serde(default)]
+    pub permission_mode: PermissionMode,
+}
+
+/// What an agent may do unasked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PermissionMode {
+    /// Look, but change nothing.
+    Plan,
+    /// Everything.
+    #[default]
+    Full,
+}
+
+/// Variables of the shell that started a session. The server passes them on and keeps no copy.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct LaunchEnvironment(pub BTreeMap<String, String>);
+
+impl fmt::Debug for LaunchEnvironment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "LaunchEnvironment({} variables)", self.0.len())
+    }
+}
+
+/// A record as the session's own worker sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkerRecord {
+    /// For people; empty while it has none.
+    pub title: String,
+    /// The chosen model.
+    pub model: Option<ModelRef>,
+    /// How much it reasons.
+    pub thinking_level: ThinkingLevel,
+}
+
+/// What a worker tells of its commits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CommitReport {
+    /// The newest journal sequence number.
+    pub seq: u64,
+    /// Whether an operation runs.
+    pub running: bool,
+    /// A title made from the first prompt; taken only where the record has none.
+    pub title: Option<String>,
+}
+
+/// Why a session command failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum SessionError {
+    /// There is no such session within the caller's reach.
+    #[error("session {session_id} does not exist or is not yours; `bezel session list` shows what is")]
+    NotAuthorized {
+        /// Which.
+        session_id: SessionId,
+    },
+    /// The directory cannot be worked in.
+    #[error("cannot work in {directory}: {reason}")]
+    Directory {
+        /// As it was given.
+        directory: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// The worker did not start or did not end.
+    #[error("the worker of session {session_id} {reason}")]
+    Worker {
+        /// Which session.
+        session_id: SessionId,
+        /// What happened, as the rest of the sentence, and what to do.
+        reason: String,
+    },
+    /// An argument makes no sense.
+    #[error("{message}")]
+    Invalid {
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// The server's records could not be read or written.
+    #[error("the server's records are not available: {message}")]
+    Storage {
+        /// What happened and what to do.
+        message: String,
+    },
+}

@@ -1,0 +1,40 @@
+//! The session directory and its management, over the fleet.
+//!
+//! Every call is judged by the principal that its connection has, never by an id in its arguments: an
+//! unknown session and somebody else's get the same answer. Summaries carry neither owner nor directory.
+//!
+//! The directory's state is projected: each principal sees the sessions that it may reach. Events are
+//! not, so they go to whoever may read the directory at all.
+
+mod directory;
+mod management;
+mod record;
+mod words;
+
+use bezel_api_server::ServerContext;
+use bezel_plugin::{Facet, FacetError};
+use bezel_sessions_contract::{
+    SessionDirectoryClient, SessionManagementClient, SessionRecordClient,
+};
+
+/// The plugin's name in a manifest.
+pub const ID: &str = "sessions";
+
+/// The facet.
+pub fn facet() -> Facet<ServerContext> {
+    Facet::new(ID, set_up)
+        .provides::<SessionDirectoryClient>()
+        .provides::<SessionManagementClient>()
+        .provides::<SessionRecordClient>()
+}
+
+async fn set_up(cx: ServerContext) -> Result<(), FacetError> {
+    cx.provide(SessionDirectoryClient::new(directory::Directory::follow(
+        &cx,
+    )));
+    cx.provide(SessionManagementClient::new(management::Management::new(
+        &cx.fleet,
+    )));
+    cx.provide(SessionRecordClient::new(record::Record::new(&cx.fleet)));
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Changing sessions, and selecting one for a connection.
+
+use std::sync::Arc;
+
+use bezel_api_server::{CreateManaged, Fleet, LaunchEnvironment};
+use bezel_context::Principal;
+use bezel_rpc::Context;
+use bezel_session_types::SessionId;
+use bezel_sessions_contract as contract;
+use bezel_sessions_contract::{CreateSession, SessionError, SessionManagement, SessionSummary};
+
+use crate::words;
+
+pub(crate) struct Management {
+    fleet: Fleet,
+}
+
+impl Management {
+    pub(crate) fn new(fleet: &Fleet) -> Self {
+        Management {
+            fleet: fleet.clone(),
+        }
+    }
+}
+
+fn principal(cx: &Context) -> Result<&Arc<Principal>, SessionError> {
+    cx.principal().ok_or_else(|| SessionError::Invalid {
+        message: "only a connection may ask for this: the call says for whom it acts through it"
+            .into(),
+    })
+}
+
+fn environment(environment: contract::LaunchEnvironment) -> LaunchEnvironment {
+    LaunchEnvironment(environment.0)
+}
+
+impl SessionManagement for Management {
+    async fn create(
+        &self,
+        cx: &Context,
+        options: CreateSession,
+    ) -> Result<SessionSummary, SessionError> {
+        let options = CreateManaged {
+            owner: principal(cx)?.owner.clone(),
+            title: options.title,
+            directory: options.directory.into(),
+            model: options.model,
+            permission_mode: words::permission_mode(options.permission_mode),
+            environment: options.environment.map(environment),
+        };
+        let session = self
+            .fleet
+            .managed
+            .create(cx, options)
+            .await
+            .map_err(words::error)?;
+        Ok(words::summary(&session))
+    }
+
+    async fn remove(&self, cx: &Context, session_id: SessionId) -> Result<(), SessionError> {
+        let session = self
+            .fleet
+            .managed
+            .authorized(cx, &session_id)
+            .map_err(words::error)?;
+        self.fleet
+            .managed
+            .remove(cx, &session.session_id)
+            .await
+            .map_err(words::error)
+    }
+
+    async fn rename(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        title: String,
+    ) -> Result<SessionSummary, SessionError> {
+        let session = self
+            .fleet
+            .managed
+            .authorized(cx, &session_id)
+            .map_err(words::error)?;
+        let renamed = self
+            .fleet
+            .managed
+            .rename(cx, &session.session_id, &title)
+            .await;
+        Ok(words::summary(&renamed.map_err(words::error)?))
+    }
+
+    async fn attach(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        launch_environment: Option<contract::LaunchEnvironment>,
+    ) -> Result<(), SessionError> {
+        let client = principal(cx)?.client.clone();
+        let session = self
+            .fleet
+            .managed
+            .authorized(cx, &session_id)
+            .map_err(words::error)?;
+        // The worker first: one that does not start leaves the connection where it was.
+        let environment = launch_environment.map(environment);
+        let Fleet {
+            managed,
+            attachments,
+        } = &self.fleet;
+        managed
+            .start(cx, &session.session_id, environment)
+            .await
+            .map_err(words::error)?;
+        attachments
+            .bind(cx, &client, &session.session_id)
+            .await
+            .map_err(words::error)
+    }
+
+    async fn detach(&self, cx: &Context) -> Result<(), SessionError> {
+        let client = principal(cx)?.client.clone();
+        self.fleet
+            .attachments
+            .unbind(cx, &client)
+            .await
+            .map_err(words::error)
+    }
+}

@@ -1,0 +1,68 @@
+//! What a worker may do to the record of its own session.
+
+use bezel_api_server::{Commit, Fleet, ManagedSession};
+use bezel_rpc::Context;
+use bezel_session_types::{ModelRef, ThinkingLevel};
+use bezel_sessions_contract::{CommitReport, SessionError, SessionRecord, WorkerRecord};
+
+use crate::words;
+
+pub(crate) struct Record {
+    fleet: Fleet,
+}
+
+impl Record {
+    pub(crate) fn new(fleet: &Fleet) -> Self {
+        Record {
+            fleet: fleet.clone(),
+        }
+    }
+
+    /// The session whose worker calls; which one, its credential says.
+    fn own(&self, cx: &Context) -> Result<ManagedSession, SessionError> {
+        self.fleet.managed.of_worker(cx).ok_or_else(|| SessionError::Invalid {
+            message: "only a session's own worker may use its record; rename it or choose a model through the session instead".into(),
+        })
+    }
+}
+
+impl SessionRecord for Record {
+    async fn current(&self, cx: &Context) -> Result<WorkerRecord, SessionError> {
+        let session = self.own(cx)?;
+        Ok(WorkerRecord {
+            title: session.title,
+            model: session.model,
+            thinking_level: session.thinking_level.unwrap_or_default(),
+        })
+    }
+
+    async fn committed(&self, cx: &Context, report: CommitReport) -> Result<(), SessionError> {
+        let session = self.own(cx)?;
+        let commit = Commit {
+            seq: report.seq,
+            running: report.running,
+            title: report.title,
+        };
+        let reported = self
+            .fleet
+            .managed
+            .report_commit(cx, &session.session_id, commit)
+            .await;
+        reported.map_err(words::error)
+    }
+
+    async fn switch_model(
+        &self,
+        cx: &Context,
+        model: ModelRef,
+        thinking_level: ThinkingLevel,
+    ) -> Result<(), SessionError> {
+        let session = self.own(cx)?;
+        let switched = self
+            .fleet
+            .managed
+            .switch_model(cx, &session.session_id, model, thinking_level)
+            .await;
+        switched.map(|_| ()).map_err(words::error)
+    }
+}

@@ -1,0 +1,94 @@
+//! Tells the server of a session's commits and gives it a title.
+//!
+//! The server's record says what a session is called and whether it runs. Reports are conflated: the newest
+//! one counts, and one that could not be sent is sent again when the server is back.
+
+use bezel_api_session::{EventBody, Facet, FacetError, Namespace, SessionContext, SessionFacet};
+use bezel_context::Context;
+use bezel_sessions_contract::{CommitReport, SessionRecordClient};
+use tokio::sync::watch;
+
+/// Characters of a first prompt that become a title.
+const TITLE: usize = 60;
+
+/// The session facet of sessions.
+pub fn facet() -> SessionFacet {
+    Facet::new("sessions", setup).requires::<SessionRecordClient>(Namespace::Server)
+}
+
+async fn setup(cx: SessionContext) -> Result<(), FacetError> {
+    let record = cx.server.use_service::<SessionRecordClient>();
+    let newest = watch::Sender::new(CommitReport { seq: 0, running: false, title: None });
+    let mut reports = newest.subscribe();
+    cx.agent.events().subscribe(move |events| {
+        newest.send_if_modified(|report| {
+            let before = report.clone();
+            for event in events {
+                note(report, &event.body);
+            }
+            *report != before
+        });
+    });
+
+    let connection = cx.connection.clone();
+    cx.spawner().spawn("commit reports", async move {
+        while reports.changed().await.is_ok() {
+            let report = reports.borrow_and_update().clone();
+            let background = Context::background();
+            while record.committed(&background, report.clone()).await.is_err() {
+                // Sent again once the connection is another; a newer report takes its place meanwhile.
+                let mut state = connection.watch();
+                let known = state.changed().await;
+                let reconnected = async { while state.changed().await == known {} };
+                tokio::select! {
+                    () = reconnected => {}
+                    changed = reports.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        reports.mark_changed();
+                        break;
+                    }
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+fn note(report: &mut CommitReport, event: &EventBody) {
+    match event {
+        EventBody::Committed { seq } => report.seq = (*seq).max(report.seq),
+        EventBody::RunStarted(_) => report.running = true,
+        EventBody::RunEnded(_) => report.running = false,
+        EventBody::UserMessage { message, .. } if report.title.is_none() && !message.synthetic => {
+            report.title = title(&message.to_text());
+        }
+        _ => {}
+    }
+}
+
+/// The first line that says something, cut at a word.
+fn title(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    if line.chars().count() <= TITLE {
+        return Some(line.to_owned());
+    }
+    let head: String = line.chars().take(TITLE).collect();
+    let cut = head.rfind(char::is_whitespace).filter(|at| *at > TITLE / 2).unwrap_or(head.len());
+    Some(format!("{}…", head[..cut].trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_first_line_that_says_something_cut_at_a_word() {
+        assert_eq!(title("\n  \n"), None);
+        assert_eq!(title("\n Fix the parser \nplease").as_deref(), Some("Fix the parser"));
+        let long = title(&"word ".repeat(40)).unwrap();
+        assert!(long.ends_with("word…") && long.chars().count() <= TITLE + 1, "{long}");
+        assert!(title(&"é".repeat(200)).unwrap().ends_with('…'));
+    }
+}

@@ -1,0 +1,356 @@
+//! Which session this presentation has open, and keeping it open over lost connections and workers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bezel_api_tui::{Launch, LaunchSession, Toast, Ui};
+use bezel_chat_contract::{Activity, ChatState};
+use bezel_context::Context;
+use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
+use bezel_session_types::{ModelRef, SessionId};
+use bezel_sessions_contract::{
+    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, SessionDirectoryClient, SessionError,
+    SessionManagementClient, SessionSummary,
+};
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// A worker that died is started again by itself so often within [`CALM`]; then the person decides.
+const REVIVALS: usize = 3;
+const CALM: Duration = Duration::from_secs(60);
+/// How long to wait before an attempt that failed is made again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Configuration of the plugin.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionsConfig {
+    /// The model that new sessions begin with, instead of the configured one.
+    pub model: Option<ModelRef>,
+    /// What the agent may do unasked in new sessions.
+    pub permission_mode: PermissionMode,
+}
+
+/// Why a session was not opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// The server refused, or could not be asked.
+    #[error(transparent)]
+    Call(#[from] CallError<SessionError>),
+    /// No id begins so.
+    #[error("there is no session {0}; /sessions shows what there is")]
+    Unknown(String),
+    /// Several ids begin so.
+    #[error("several sessions begin with {0}; write more of the id, or choose with /sessions")]
+    Ambiguous(String),
+    /// The wait was given up.
+    #[error("the wait for the list of sessions ended: {0}")]
+    Cancelled(#[from] bezel_context::Cancelled),
+}
+
+impl OpenError {
+    /// Whether the same attempt may succeed once there is a connection again.
+    fn is_transient(&self) -> bool {
+        matches!(self, OpenError::Call(CallError::Rpc(error)) if matches!(error.code, ErrorCode::Disconnected | ErrorCode::NotActive))
+    }
+}
+
+/// What is open and how to open something else. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Desk(Arc<Inner>);
+
+struct Inner {
+    pub_parts: Parts,
+    // A plain mutex: held to look or to set, never across an await.
+    open: Mutex<Open>,
+    changed: Notify,
+    /// One attempt at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// What the desk works with.
+pub(crate) struct Parts {
+    pub(crate) ui: Ui,
+    pub(crate) directory: SessionDirectoryClient,
+    pub(crate) sessions: State<DirectoryState>,
+    pub(crate) management: SessionManagementClient,
+    pub(crate) chat: State<ChatState>,
+    pub(crate) attachment: State<AttachmentState>,
+    pub(crate) connection: State<ConnectionState>,
+    pub(crate) launch: Arc<Launch>,
+    pub(crate) config: SessionsConfig,
+}
+
+#[derive(Default)]
+struct Open {
+    /// The session that is to be attached.
+    wanted: Option<SessionId>,
+    /// Sessions that were created from here and may have stayed empty.
+    created: Vec<SessionId>,
+    /// Whether the first session is still being opened.
+    opening: bool,
+    /// When the worker was started again by itself.
+    revivals: Vec<Instant>,
+    /// Whether the worker stays stopped until the person asks.
+    given_up: bool,
+}
+
+impl Desk {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let open = Open { opening: true, ..Open::default() };
+        Desk(Arc::new(Inner { pub_parts: parts, open: Mutex::new(open), changed: Notify::new(), turn: tokio::sync::Mutex::default() }))
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0.pub_parts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session that is open, or is being opened.
+    pub(crate) fn current(&self) -> Option<SessionId> {
+        self.lock().wanted.clone()
+    }
+
+    /// The same as the directory tells of it.
+    pub(crate) fn summary(&self) -> Option<SessionSummary> {
+        let current = self.current()?;
+        self.parts().sessions.get().sessions.iter().find(|session| session.session_id == current).cloned()
+    }
+
+    /// Whether the first session is still being opened.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.lock().opening
+    }
+
+    /// Whether the worker stays stopped until the person asks.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.lock().given_up
+    }
+
+    fn environment(&self) -> LaunchEnvironment {
+        LaunchEnvironment(self.parts().launch.environment.clone())
+    }
+
+    /// Selects a session, and starts its worker where it does not run.
+    pub(crate) async fn open(&self, cx: &Context, session: SessionId) -> Result<(), OpenError> {
+        let _turn = self.0.turn.lock().await;
+        self.attach(cx, session).await
+    }
+
+    async fn attach(&self, cx: &Context, session: SessionId) -> Result<(), OpenError> {
+        let before = {
+            let mut open = self.lock();
+            (open.given_up, open.opening) = (false, false);
+            open.wanted.replace(session.clone())
+        };
+        self.parts().ui.redraw();
+        let attached = self.parts().management.attach(cx, session, Some(self.environment())).await;
+        if let Err(error) = attached {
+            // What was open before stays open, unless the connection has gone: then the keeper goes on.
+            let error = OpenError::from(error);
+            if !error.is_transient() {
+                self.lock().wanted = before;
+            }
+            return Err(error);
+        }
+        self.0.changed.notify_one();
+        Ok(())
+    }
+
+    /// Creates a session where the presentation was started, and selects it.
+    pub(crate) async fn create(&self, cx: &Context) -> Result<(), OpenError> {
+        let _turn = self.0.turn.lock().await;
+        let Parts { launch, config, management, .. } = self.parts();
+        let options = CreateSession {
+            title: None,
+            directory: launch.directory.display().to_string(),
+            environment: Some(self.environment()),
+            model: config.model.clone(),
+            permission_mode: config.permission_mode,
+        };
+        let session = management.create(cx, options).await?.session_id;
+        self.lock().created.push(session.clone());
+        self.attach(cx, session).await
+    }
+
+    /// Deletes a session. The one that is open gives way to a new one.
+    pub(crate) async fn delete(&self, cx: &Context, session: SessionId) -> Result<(), OpenError> {
+        let current = self.current().as_ref() == Some(&session);
+        if current {
+            self.lock().wanted = None;
+        }
+        if let Err(error) = self.parts().management.remove(cx, session.clone()).await {
+            if current {
+                self.lock().wanted = Some(session);
+            }
+            return Err(error.into());
+        }
+        self.lock().created.retain(|created| *created != session);
+        if current { self.create(cx).await } else { Ok(()) }
+    }
+
+    /// Starts the worker of the open session again.
+    pub(crate) async fn restart(&self, cx: &Context) -> Result<(), OpenError> {
+        match self.current() {
+            Some(session) => self.open(cx, session).await,
+            None => self.create(cx).await,
+        }
+    }
+
+    /// Opens what the person asked for at the start. `Ok(false)` when they are to choose.
+    async fn open_first(&self, cx: &Context) -> Result<bool, OpenError> {
+        let Parts { launch, directory, sessions, .. } = self.parts();
+        match &launch.session {
+            LaunchSession::New => self.create(cx).await?,
+            LaunchSession::Last => match directory.newest_in(cx, launch.directory.display().to_string()).await? {
+                Some(session) => self.open(cx, session.session_id).await?,
+                None => {
+                    self.parts().ui.toast("there is no earlier session here; this is a new one");
+                    self.create(cx).await?;
+                }
+            },
+            LaunchSession::Id(prefix) => {
+                let known = sessions.ready(cx).await?;
+                self.open(cx, find(&known, prefix)?).await?;
+            }
+            LaunchSession::Pick => {
+                sessions.ready(cx).await?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Opens the first session, then keeps it attached until `cx` ends. `choose` lets the person choose.
+    pub(crate) async fn keep(&self, cx: &Context, choose: impl Fn()) {
+        let (mut connection, mut attachment) = (self.parts().connection.watch(), self.parts().attachment.watch());
+        loop {
+            self.connected(cx).await;
+            if self.current().is_some() {
+                break;
+            }
+            match self.open_first(cx).await {
+                Ok(true) => break,
+                Ok(false) => {
+                    choose();
+                    break;
+                }
+                Err(error) if error.is_transient() && !cx.is_cancelled() => {
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(error) => {
+                    self.parts().ui.toast(Toast::error(error.to_string()));
+                    if matches!(error, OpenError::Unknown(_) | OpenError::Ambiguous(_)) {
+                        choose();
+                    }
+                    break;
+                }
+            }
+        }
+        self.lock().opening = false;
+        self.parts().ui.redraw();
+        while !cx.is_cancelled() {
+            let again = self.hold(cx).await;
+            tokio::select! {
+                _ = connection.changed() => {}
+                _ = attachment.changed() => {}
+                () = self.0.changed.notified() => {}
+                () = tokio::time::sleep(RETRY), if again => {}
+            }
+        }
+    }
+
+    async fn connected(&self, cx: &Context) {
+        // An error means that the facet has ended.
+        let connected = self.parts().connection.wait_for(cx, ConnectionState::is_connected).await;
+        drop(connected);
+    }
+
+    /// Attaches the wanted session if it is not attached. True where that is to be tried again soon.
+    async fn hold(&self, cx: &Context) -> bool {
+        // Somebody opens another session: what is wanted is about to change.
+        let Ok(_turn) = self.0.turn.try_lock() else { return true };
+        if !self.parts().connection.get().is_connected() {
+            return false;
+        }
+        let Some(wanted) = self.current() else { return false };
+        match &*self.parts().attachment.get() {
+            AttachmentState::Attached { .. } | AttachmentState::Attaching { .. } => return false,
+            AttachmentState::Detached => {}
+            AttachmentState::Degraded { .. } => {
+                let mut open = self.lock();
+                open.revivals.retain(|at| at.elapsed() < CALM);
+                if open.revivals.len() >= REVIVALS || open.given_up {
+                    let first = !std::mem::replace(&mut open.given_up, true);
+                    drop(open);
+                    if first {
+                        self.parts().ui.redraw();
+                    }
+                    return false;
+                }
+                open.revivals.push(Instant::now());
+            }
+        }
+        match self.parts().management.attach(cx, wanted.clone(), Some(self.environment())).await {
+            Ok(()) => false,
+            Err(CallError::Service(SessionError::NotAuthorized { .. })) => {
+                let mut open = self.lock();
+                if open.wanted.as_ref() == Some(&wanted) {
+                    open.wanted = None;
+                    drop(open);
+                    self.parts().ui.toast(Toast::warning("the session was deleted; /new begins another, /sessions opens one"));
+                }
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the session could not be attached");
+                true
+            }
+        }
+    }
+
+    /// Deletes the sessions that were created from here and in which nothing was said.
+    pub(crate) async fn tidy(&self, cx: &Context) {
+        let created = std::mem::take(&mut self.lock().created);
+        let current = self.current();
+        for session in created {
+            if current.as_ref() == Some(&session) && !is_quiet(&self.parts().chat.get()) {
+                continue;
+            }
+            let known = self.parts().sessions.get();
+            let untitled = known.sessions.iter().any(|known| known.session_id == session && known.title.is_empty());
+            if !untitled {
+                continue;
+            }
+            // The server has the last word on whether something was said.
+            match self.parts().directory.messages(cx, session.clone(), 1).await {
+                Ok(messages) if messages.is_empty() => {
+                    if let Err(error) = self.parts().management.remove(cx, session).await {
+                        tracing::debug!(%error, "an empty session stays");
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "an empty session may stay"),
+            }
+        }
+    }
+}
+
+fn is_quiet(chat: &ChatState) -> bool {
+    chat.activity == Activity::Idle && chat.queue.is_empty() && chat.last.is_none()
+}
+
+/// The session whose id begins so.
+fn find(state: &DirectoryState, prefix: &str) -> Result<SessionId, OpenError> {
+    let exact = state.sessions.iter().find(|session| session.session_id.as_str() == prefix);
+    let mut found = state.sessions.iter().filter(|session| session.session_id.as_str().starts_with(prefix));
+    match (exact, found.next(), found.next()) {
+        (Some(session), ..) | (None, Some(session), None) => Ok(session.session_id.clone()),
+        (None, Some(_), Some(_)) => Err(OpenError::Ambiguous(prefix.to_owned())),
+        (None, None, _) => Err(OpenError::Unknown(prefix.to_owned())),
+    }
+}

@@ -1,0 +1,205 @@
+//! Choosing a session from the directory, and changing it there.
+
+use std::time::Duration;
+
+use bezel_api_tui::{Command, CommandResult, Confirm, Input, Select, SelectItem, Toast, TuiContext};
+use bezel_context::Context;
+use bezel_presentation::clock::Clock;
+use bezel_presentation::format;
+use bezel_session_types::SessionId;
+use bezel_sessions_contract::{DirectoryState, SessionStatus, SessionSummary};
+
+use crate::desk::Desk;
+
+const NEW: &str = "new";
+const RENAME: &str = "rename";
+const DELETE: &str = "delete";
+
+/// What the list shows of a session that nobody named and nobody wrote in.
+pub(crate) const UNTITLED: &str = "new session";
+
+/// Lets the person choose a session; the list stays while they change others. False when they chose none.
+pub(crate) async fn pick(context: &TuiContext, cx: &Context, desk: &Desk, clock: &Clock, query: &str) -> Result<bool, bezel_api_tui::CommandError> {
+    loop {
+        let select = Select::new("Sessions")
+            .placeholder("search sessions")
+            .query(query)
+            .empty("no sessions yet")
+            .items(items(&desk.parts().sessions.get(), desk.current().as_ref(), clock))
+            .action("ctrl+n", NEW)?
+            .action("ctrl+r", RENAME)?
+            .action("ctrl+d", DELETE)?;
+        let (feed, followed, now) = (select.feed(), desk.clone(), clock.clone());
+        feed.loading(!desk.parts().sessions.is_ready());
+        let _followed = desk.parts().sessions.subscribe(move |state, _| {
+            feed.replace(items(state, followed.current().as_ref(), &now));
+            feed.loading(!followed.parts().sessions.is_ready());
+        });
+        let Some(selected) = context.ui.select(cx, select).await else { return Ok(false) };
+        match selected.action.as_deref() {
+            None => {
+                desk.open(cx, selected.value.session_id).await?;
+                return Ok(true);
+            }
+            Some(NEW) => {
+                desk.create(cx).await?;
+                return Ok(true);
+            }
+            Some(RENAME) => rename(context, cx, desk, &selected.value).await?,
+            Some(_) => delete(context, cx, desk, &selected.value).await?,
+        }
+    }
+}
+
+/// Asks for another title.
+pub(crate) async fn rename(context: &TuiContext, cx: &Context, desk: &Desk, session: &SessionSummary) -> CommandResult {
+    let input = Input::new("Rename the session").initial(session.title.as_str()).placeholder("title").check(|title| {
+        if title.trim().is_empty() { Err("a session needs a title".into()) } else { Ok(()) }
+    });
+    if let Some(title) = context.ui.input(cx, input).await {
+        desk.parts().management.rename(cx, session.session_id.clone(), title.trim().to_owned()).await?;
+    }
+    Ok(())
+}
+
+/// Asks whether to delete, and deletes.
+pub(crate) async fn delete(context: &TuiContext, cx: &Context, desk: &Desk, session: &SessionSummary) -> CommandResult {
+    let title = title(session);
+    let mut body = format!("Delete **{}** with everything that was said in it? It cannot be brought back.", escaped(title));
+    if session.status == SessionStatus::Active {
+        body.push_str("\n\nThe agent is working in it now; that ends too.");
+    }
+    let confirm = Confirm::new("Delete the session", body).labels("Delete", "Keep").danger();
+    if context.ui.confirm(cx, confirm).await {
+        desk.delete(cx, session.session_id.clone()).await?;
+        context.ui.toast(Toast::success("the session is deleted"));
+    }
+    Ok(())
+}
+
+/// A title, or what stands for a missing one.
+pub(crate) fn title(session: &SessionSummary) -> &str {
+    if session.title.is_empty() { UNTITLED } else { &session.title }
+}
+
+/// Text as Markdown that means nothing else.
+fn escaped(text: &str) -> String {
+    let special = |letter: char| letter.is_ascii_punctuation();
+    text.chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
+}
+
+fn items(state: &DirectoryState, current: Option<&SessionId>, clock: &Clock) -> Vec<SelectItem<SessionSummary>> {
+    let workspace = state.sessions.iter().find(|session| Some(&session.session_id) == current).map(|session| &session.workspace_id);
+    let here = |session: &&SessionSummary| workspace.is_none_or(|workspace| *workspace == session.workspace_id);
+    let item = |session: &SessionSummary, group: Option<&'static str>| {
+        let mut parts = Vec::new();
+        if group != Some(HERE) && !session.workspace_name.is_empty() {
+            parts.push(session.workspace_name.clone());
+        }
+        parts.extend(clock.since(&session.updated_at).map(ago));
+        parts.extend(status(session.status).map(str::to_owned));
+        let item = SelectItem::new(title(session).to_owned(), session.clone())
+            .detail(parts.join(" · "))
+            .search(format!("{} {}", session.workspace_name, session.session_id))
+            .current(Some(&session.session_id) == current);
+        match group {
+            Some(group) => item.group(group),
+            None => item,
+        }
+    };
+    let elsewhere = state.sessions.iter().any(|session| !here(&session));
+    let group = |name: &'static str| elsewhere.then_some(name);
+    let near = state.sessions.iter().filter(here).map(|session| item(session, group(HERE)));
+    let far = state.sessions.iter().filter(|session| !here(session)).map(|session| item(session, group(ELSEWHERE)));
+    near.chain(far).collect()
+}
+
+const HERE: &str = "This project";
+const ELSEWHERE: &str = "Other projects";
+
+fn ago(elapsed: Duration) -> String {
+    match format::ago(elapsed).as_str() {
+        "now" => "just now".to_owned(),
+        ago => format!("{ago} ago"),
+    }
+}
+
+fn status(status: SessionStatus) -> Option<&'static str> {
+    match status {
+        SessionStatus::Starting => Some("starting"),
+        SessionStatus::Active => Some("working"),
+        SessionStatus::Unreachable => Some("stopped"),
+        SessionStatus::Idle | SessionStatus::Closed => None,
+    }
+}
+
+/// The commands of sessions.
+pub(crate) fn add_commands(cx: &TuiContext, desk: &Desk, clock: &Clock) {
+    let (context, own, now) = (cx.clone(), desk.clone(), clock.clone());
+    cx.commands.add(
+        Command::new("sessions.switch", "Switch to another session")
+            .description("Searches all sessions; also renames and deletes them")
+            .slash("sessions")
+            .alias("resume")
+            .run(move |cx, arguments| {
+                let (context, desk, clock) = (context.clone(), own.clone(), now.clone());
+                async move { pick(&context, &cx, &desk, &clock, &arguments.text).await.map(drop) }
+            }),
+    );
+    let own = desk.clone();
+    cx.commands.add(
+        Command::new("sessions.new", "Begin a new session")
+            .description("In the directory in which you started; the current one goes on")
+            .slash("new")
+            .alias("clear")
+            .run(move |cx, _| {
+                let desk = own.clone();
+                async move { Ok(desk.create(&cx).await?) }
+            }),
+    );
+    let (context, own, shown) = (cx.clone(), desk.clone(), desk.clone());
+    cx.commands.add(
+        Command::new("sessions.rename", "Rename the session")
+            .slash("rename")
+            .argument_hint("[title]")
+            .enabled(move || shown.summary().is_some())
+            .run(move |cx, arguments| {
+                let (context, desk) = (context.clone(), own.clone());
+                async move {
+                    let Some(session) = desk.summary() else { return Ok(()) };
+                    if arguments.text.is_empty() {
+                        return rename(&context, &cx, &desk, &session).await;
+                    }
+                    desk.parts().management.rename(&cx, session.session_id, arguments.text).await?;
+                    Ok(())
+                }
+            }),
+    );
+    let (context, own, shown) = (cx.clone(), desk.clone(), desk.clone());
+    cx.commands.add(
+        Command::new("sessions.delete", "Delete the session")
+            .description("Asks first")
+            .slash("delete")
+            .enabled(move || shown.summary().is_some())
+            .run(move |cx, _| {
+                let (context, desk) = (context.clone(), own.clone());
+                async move {
+                    match desk.summary() {
+                        Some(session) => delete(&context, &cx, &desk, &session).await,
+                        None => Ok(()),
+                    }
+                }
+            }),
+    );
+    let (own, shown) = (desk.clone(), desk.clone());
+    cx.commands.add(
+        Command::new("sessions.restart", "Start the session's process again")
+            .description("For a session that stopped")
+            .slash("restart")
+            .enabled(move || !shown.parts().attachment.get().is_attached())
+            .run(move |cx, _| {
+                let desk = own.clone();
+                async move { Ok(desk.restart(&cx).await?) }
+            }),
+    );
+}

@@ -1,0 +1,46 @@
+//! The session facet: the built-in tools as one contribution.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use bezel_api_session::{Facet, FacetError, SessionContext, SessionFacet};
+use serde::Deserialize;
+
+use crate::{Environment, ToolShared, end_left_over_commands, tools};
+
+/// Configuration of the plugin.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolsConfig {
+    /// Variables that hold keys of configured providers: no command gets them.
+    pub key_variables: Vec<String>,
+}
+
+/// The session facet of the built-in tools.
+pub fn facet() -> SessionFacet {
+    Facet::new("tools", setup)
+}
+
+async fn setup(cx: SessionContext) -> Result<(), FacetError> {
+    let config: ToolsConfig = cx.config()?;
+    let ended = end_left_over_commands(&cx.agent.identity().session_id);
+    if ended > 0 {
+        tracing::info!(ended, "ended commands that an earlier worker had left");
+    }
+    let variables = cx.agent.environment().iter();
+    let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let environment = Arc::new(Environment::new(variables, config.key_variables));
+    let shared = ToolShared::new(environment, cx.spawner().clone());
+    let commands = Arc::clone(&shared.commands);
+    cx.on_dispose(move || async move {
+        commands.shutdown().await;
+        Ok(())
+    });
+    let contributed = tools(shared);
+    cx.tools.add(move |draft| {
+        for (name, tool) in &contributed {
+            draft.set(name, Arc::clone(tool));
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! Items from events, as the smallest edits of the transcript's state.
+
+use std::collections::HashMap;
+
+use bezel_api_session::{AgentEvent, EventBody};
+use bezel_rpc::{Path, path};
+use bezel_session_types::{OperationId, Progress};
+use bezel_transcript_contract::{Item, ItemBody, Part, ToolItem, ToolStatus};
+use serde_json::Value;
+
+use crate::{WINDOW, history};
+
+/// One change of the item list.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Edit {
+    /// Text grows at a path below the state.
+    Append { path: Path, text: String },
+    /// An item is another now.
+    Replace { index: usize, item: Item },
+    /// An item comes, at the end.
+    Insert { index: usize, item: Item },
+    /// An item goes.
+    Remove { index: usize },
+    /// An operation has ended and all its items are there.
+    Settle { operation: OperationId },
+    /// The oldest items go; they are in the pages.
+    DropOldest { count: usize },
+}
+
+/// The items as the state has them, and where each is.
+pub(crate) struct Projection {
+    items: Vec<Item>,
+    places: HashMap<String, usize>,
+}
+
+/// Output that a running call shows at most; the rest is in its result.
+const RUNNING_OUTPUT: usize = 16 * 1024;
+
+impl Projection {
+    pub(crate) fn new(items: Vec<Item>) -> Self {
+        let mut projection = Projection { items, places: HashMap::new() };
+        projection.index_from(0);
+        projection
+    }
+
+    /// The edits that `events` amount to. Neighbouring appends to one place become one.
+    pub(crate) fn apply_all<'a>(&mut self, events: impl Iterator<Item = &'a AgentEvent>) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        for event in events {
+            self.apply(event, &mut edits);
+        }
+        // The window moves in large steps, so that a long session does not move it at every item.
+        if self.items.len() > 2 * WINDOW {
+            let count = self.items.len() - WINDOW;
+            self.items.drain(..count);
+            self.places.clear();
+            self.index_from(0);
+            edits.push(Edit::DropOldest { count });
+        }
+        edits
+    }
+
+    fn apply(&mut self, event: &AgentEvent, edits: &mut Vec<Edit>) {
+        let at = || event.at.to_string();
+        match &event.body {
+            EventBody::UserMessage { entry, message } => {
+                let item = Item { id: entry.to_string(), at: at(), body: history::user(message) };
+                self.put(item, edits);
+            }
+            EventBody::AnswerStarted { entry, model } => {
+                let body = ItemBody::Assistant {
+                    model: model.clone(),
+                    parts: Vec::new(),
+                    done: false,
+                    error: None,
+                    usage: None,
+                };
+                self.put(Item { id: entry.to_string(), at: at(), body }, edits);
+            }
+            EventBody::Text { entry, text } => self.grow(entry.as_str(), text, false, edits),
+            EventBody::Thinking { entry, text } => self.grow(entry.as_str(), text, true, edits),
+            EventBody::ToolCallStarted { entry, index, tool } => {
+                let tool = running_tool(tool, Value::Null, ToolStatus::Streaming);
+                let body = ItemBody::Tool(tool);
+                self.put(Item { id: history::call_id(entry, *index), at: at(), body }, edits);
+            }
+            EventBody::ToolCallText { entry, index, text } => {
+                if let Some((place, tool)) = self.tool(&history::call_id(entry, *index)) {
+                    tool.arguments_text.push_str(text);
+                    append(edits, path!["items", place, "arguments_text"], text);
+                }
+            }
+            EventBody::AnswerEnded { entry, message, invocations } => {
+                let body = history::answer(message);
+                self.replace_body(entry.as_str(), body, &at(), edits);
+                for (place, (invocation, call)) in invocations.iter().zip(message.tool_calls()).enumerate() {
+                    self.rename(&history::call_id(entry, place), invocation.as_str());
+                    let tool = running_tool(&call.name, call.arguments.clone(), ToolStatus::Pending);
+                    self.replace_body(invocation.as_str(), ItemBody::Tool(tool), &at(), edits);
+                }
+            }
+            EventBody::AnswerDiscarded { entry } => self.discard(entry.as_str(), edits),
+            EventBody::ToolStarted { invocation, tool, arguments } => {
+                let tool = running_tool(tool, Value::clone(arguments), ToolStatus::Running);
+                self.put(Item { id: invocation.to_string(), at: at(), body: ItemBody::Tool(tool) }, edits);
+            }
+            EventBody::ToolProgress { invocation, progress } => {
+                self.progress(invocation.as_str(), progress, edits);
+            }
+            EventBody::ToolEnded { invocation, result } => {
+                let ended_at = at();
+                if self.tool(invocation.as_str()).is_none() {
+                    let tool = running_tool(&result.tool, Value::Null, ToolStatus::Pending);
+                    let body = ItemBody::Tool(tool);
+                    self.put(Item { id: invocation.to_string(), at: at(), body }, edits);
+                }
+                self.change_tool(invocation.as_str(), edits, |tool| history::settle(tool, result, ended_at));
+            }
+            EventBody::Compacted { entry, summary } => {
+                let body = ItemBody::Compaction { summary: summary.clone() };
+                self.put(Item { id: entry.to_string(), at: at(), body }, edits);
+            }
+            EventBody::RunEnded(outcome) => {
+                self.interrupt_open(&at(), edits);
+                edits.push(Edit::Settle { operation: outcome.operation_id.clone() });
+            }
+            EventBody::RunStarted(_)
+            | EventBody::UsageRecorded { .. }
+            | EventBody::HandlerFailed { .. }
+            | EventBody::Committed { .. } => {}
+        }
+    }
+
+    fn put(&mut self, item: Item, edits: &mut Vec<Edit>) {
+        match self.places.get(&item.id) {
+            Some(index) => {
+                let index = *index;
+                let at = std::mem::take(&mut self.items[index].at);
+                self.items[index] = Item { at, ..item };
+                edits.push(Edit::Replace { index, item: self.items[index].clone() });
+            }
+            None => {
+                let index = self.items.len();
+                self.places.insert(item.id.clone(), index);
+                self.items.push(item.clone());
+                edits.push(Edit::Insert { index, item });
+            }
+        }
+    }
+
+    /// A streaming call gets the id under which it will be recorded.
+    fn rename(&mut self, from: &str, to: &str) {
+        if let Some(index) = self.places.remove(from) {
+            self.items[index].id = to.to_owned();
+            self.places.insert(to.to_owned(), index);
+        }
+    }
+
+    fn replace_body(&mut self, id: &str, body: ItemBody, at: &str, edits: &mut Vec<Edit>) {
+        self.put(Item { id: id.to_owned(), at: at.to_owned(), body }, edits);
+    }
+
+    fn grow(&mut self, id: &str, text: &str, thinking: bool, edits: &mut Vec<Edit>) {
+        let Some(index) = self.places.get(id).copied() else { return };
+        let ItemBody::Assistant { parts, .. } = &mut self.items[index].body else { return };
+        let last = parts.len().checked_sub(1);
+        match (parts.last_mut(), last) {
+            (Some(Part::Text { text: so_far }), Some(place)) if !thinking => {
+                so_far.push_str(text);
+                append(edits, path!["items", index, "parts", place, "text"], text);
+            }
+            (Some(Part::Thinking { text: so_far }), Some(place)) if thinking => {
+                so_far.push_str(text);
+                append(edits, path!["items", index, "parts", place, "text"], text);
+            }
+            _ => {
+                let text = text.to_owned();
+                parts.push(if thinking { Part::Thinking { text } } else { Part::Text { text } });
+                edits.push(Edit::Replace { index, item: self.items[index].clone() });
+            }
+        }
+    }
+
+    /// A request that is tried again: the answer and the calls that it had begun go.
+    fn discard(&mut self, id: &str, edits: &mut Vec<Edit>) {
+        let Some(from) = self.places.get(id).copied() else { return };
+        for index in (from..self.items.len()).rev() {
+            let streaming = matches!(
+                &self.items[index].body,
+                ItemBody::Tool(ToolItem { status: ToolStatus::Streaming, .. })
+            );
+            if index == from || streaming {
+                let gone = self.items.remove(index);
+                self.places.remove(&gone.id);
+                edits.push(Edit::Remove { index });
+            }
+        }
+        self.index_from(from);
+    }
+
+    fn progress(&mut self, id: &str, progress: &Progress, edits: &mut Vec<Edit>) {
+        match progress {
+            Progress::Details(details) => {
+                self.change_tool(id, edits, |tool| tool.details = details.clone());
+            }
+            Progress::Append(text) => {
+                let Some((index, tool)) = self.tool(id) else { return };
+                if tool.output.len() + text.len() <= RUNNING_OUTPUT {
+                    tool.output.push_str(text);
+                    append(edits, path!["items", index, "output"], text);
+                    return;
+                }
+                self.change_tool(id, edits, |tool| {
+                    let all = std::mem::take(&mut tool.output) + text;
+                    let tail = all.ceil_char_boundary(all.len().saturating_sub(RUNNING_OUTPUT / 2));
+                    tool.output = all[tail..].to_owned();
+                    tool.clipped = true;
+                });
+            }
+        }
+    }
+
+    /// When a run ends nothing of it is open: what has no result will get none.
+    fn interrupt_open(&mut self, at: &str, edits: &mut Vec<Edit>) {
+        for index in 0..self.items.len() {
+            let item = &mut self.items[index];
+            let changed = match &mut item.body {
+                ItemBody::Tool(tool) if tool.ended_at.is_none() && tool.status != ToolStatus::Interrupted => {
+                    tool.status = ToolStatus::Interrupted;
+                    tool.ended_at = Some(at.to_owned());
+                    true
+                }
+                ItemBody::Assistant { done, .. } if !*done => {
+                    *done = true;
+                    true
+                }
+                _ => false,
+            };
+            if changed {
+                edits.push(Edit::Replace { index, item: item.clone() });
+            }
+        }
+    }
+
+    fn change_tool(&mut self, id: &str, edits: &mut Vec<Edit>, change: impl FnOnce(&mut ToolItem)) {
+        let Some((index, tool)) = self.tool(id) else { return };
+        change(tool);
+        edits.push(Edit::Replace { index, item: self.items[index].clone() });
+    }
+
+    fn tool(&mut self, id: &str) -> Option<(usize, &mut ToolItem)> {
+        let index = *self.places.get(id)?;
+        match &mut self.items[index].body {
+            ItemBody::Tool(tool) => Some((index, tool)),
+            _ => None,
+        }
+    }
+
+    fn index_from(&mut self, from: usize) {
+        for (index, item) in self.items.iter().enumerate().skip(from) {
+            self.places.insert(item.id.clone(), index);
+        }
+    }
+}
+
+fn running_tool(tool: &str, arguments: Value, status: ToolStatus) -> ToolItem {
+    ToolItem {
+        tool: tool.to_owned(),
+        arguments,
+        arguments_text: String::new(),
+        status,
+        output: String::new(),
+        clipped: false,
+        details: Value::Null,
+        ended_at: None,
+    }
+}
+
+fn append(edits: &mut Vec<Edit>, path: Path, text: &str) {
+    match edits.last_mut() {
+        Some(Edit::Append { path: last, text: so_far }) if *last == path => so_far.push_str(text),
+        _ => edits.push(Edit::Append { path, text: text.to_owned() }),
+    }
+}

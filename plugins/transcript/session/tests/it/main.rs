@@ -1,0 +1,218 @@
+//! The transcript as a presentation sees it: over a connection.
+
+use std::sync::Arc;
+
+use bezel_api_session::{EventBody, Outcome};
+use bezel_rpc::Context;
+use bezel_session_types::{
+    AssistantContent, AssistantMessage, Entry, EntryId, InvocationId, Message, ModelRef,
+    OperationId, Progress, ResultContent, RunOutcome, StopReason, ToolCall, ToolResultMessage,
+    Usage, UserMessage,
+};
+use bezel_testkit::{FakeSession, FakeSessionOptions};
+use bezel_transcript_contract::{
+    ItemBody, Part, ToolItem, ToolStatus, TranscriptClient, TranscriptState,
+};
+use serde_json::json;
+
+async fn transcript(entries: Vec<Entry>) -> (FakeSession, TranscriptClient, Context) {
+    let directory = tempfile::tempdir().unwrap();
+    let options = FakeSessionOptions {
+        prepare: Some(Box::new(move |agent| agent.set_entries(entries))),
+        ..FakeSessionOptions::default()
+    };
+    let facets = vec![bezel_transcript_session::facet()];
+    let session = FakeSession::start(facets, directory.path(), options).await.unwrap();
+    let transcript: TranscriptClient = session.remote().use_service();
+    let cx = Context::background();
+    transcript.state().ready(&cx).await.unwrap();
+    (session, transcript, cx)
+}
+
+fn model() -> ModelRef {
+    "local::m".parse().unwrap()
+}
+
+fn answer(content: Vec<AssistantContent>) -> AssistantMessage {
+    AssistantMessage {
+        content,
+        model: model(),
+        usage: Usage::default(),
+        stop_reason: StopReason::Stop,
+        error: None,
+    }
+}
+
+fn call(id: &str, command: &str) -> AssistantContent {
+    AssistantContent::ToolCall(ToolCall {
+        id: id.into(),
+        name: "bash".into(),
+        arguments: json!({ "command": command }),
+        signature: None,
+    })
+}
+
+fn result(invocation: &str, call_id: &str, text: &str) -> ToolResultMessage {
+    ToolResultMessage {
+        call_id: call_id.into(),
+        invocation_id: InvocationId::new(invocation),
+        tool: "bash".into(),
+        content: vec![ResultContent::text(text)],
+        details: json!({ "exit": 0 }),
+        is_error: false,
+    }
+}
+
+fn entry(id: &str, seq: u64, message: Message) -> Entry {
+    Entry { id: EntryId::new(id), parent: None, seq, created_at: 0, body: message.into() }
+}
+
+fn text_of(state: &TranscriptState, index: usize) -> Option<&str> {
+    match &state.items.get(index)?.body {
+        ItemBody::Assistant { parts, .. } => match parts.last()? {
+            Part::Text { text } | Part::Thinking { text } => Some(text),
+        },
+        _ => None,
+    }
+}
+
+fn tool(state: &TranscriptState, index: usize) -> Option<&ToolItem> {
+    match &state.items.get(index)?.body {
+        ItemBody::Tool(tool) => Some(tool),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn streamed_text_grows_and_the_final_message_takes_its_place() {
+    let (session, transcript, cx) = transcript(Vec::new()).await;
+    let id = EntryId::new("a");
+    session.agent.emit(EventBody::AnswerStarted { entry: id.clone(), model: model() });
+    session.agent.emit(EventBody::Thinking { entry: id.clone(), text: "hm".into() });
+    for piece in ["So", " it", " is"] {
+        session.agent.emit(EventBody::Text { entry: id.clone(), text: piece.into() });
+    }
+    let state = transcript.state().wait_for(&cx, |state| text_of(state, 0) == Some("So it is")).await.unwrap();
+    assert!(matches!(&state.items[0].body, ItemBody::Assistant { done: false, parts, .. } if parts.len() == 2));
+    let message = Arc::new(answer(vec![AssistantContent::Text { text: "So it is.".into() }]));
+    session.agent.emit(EventBody::AnswerEnded { entry: id, message, invocations: vec![] });
+    let done = |state: &TranscriptState| matches!(&state.items[0].body, ItemBody::Assistant { done: true, .. });
+    let state = transcript.state().wait_for(&cx, done).await.unwrap();
+    assert_eq!(text_of(&state, 0), Some("So it is."));
+}
+
+#[tokio::test]
+async fn a_tool_call_is_one_item_from_its_first_letter_to_its_result() {
+    let (session, transcript, cx) = transcript(Vec::new()).await;
+    let (id, invocation) = (EntryId::new("a"), InvocationId::new("i"));
+    let state = transcript.state();
+    session.agent.emit(EventBody::AnswerStarted { entry: id.clone(), model: model() });
+    session.agent.emit(EventBody::ToolCallStarted { entry: id.clone(), index: 0, tool: "bash".into() });
+    session.agent.emit(EventBody::ToolCallText { entry: id.clone(), index: 0, text: "{\"com".into() });
+    let streaming = state.wait_for(&cx, |state| tool(state, 1).is_some_and(|tool| tool.arguments_text == "{\"com"));
+    assert_eq!(tool(&streaming.await.unwrap(), 1).unwrap().status, ToolStatus::Streaming);
+
+    let message = Arc::new(answer(vec![call("c", "ls")]));
+    session.agent.emit(EventBody::AnswerEnded { entry: id, message, invocations: vec![invocation.clone()] });
+    let arguments = Arc::new(json!({ "command": "ls" }));
+    session.agent.emit(EventBody::ToolStarted { invocation: invocation.clone(), tool: "bash".into(), arguments });
+    let progress = Progress::Append("file\n".into());
+    session.agent.emit(EventBody::ToolProgress { invocation: invocation.clone(), progress });
+    let running = state.wait_for(&cx, |state| tool(state, 1).is_some_and(|tool| tool.output == "file\n")).await.unwrap();
+    assert_eq!((running.items.len(), running.items[1].id.as_str()), (2, "i"));
+    assert_eq!(tool(&running, 1).unwrap().status, ToolStatus::Running);
+
+    let result = Arc::new(result("i", "c", "file\nother\n"));
+    session.agent.emit(EventBody::ToolEnded { invocation, result });
+    let done = state.wait_for(&cx, |state| tool(state, 1).is_some_and(|tool| tool.status == ToolStatus::Done)).await.unwrap();
+    let tool = tool(&done, 1).unwrap();
+    assert_eq!((tool.output.as_str(), &tool.details["exit"]), ("file\nother\n", &json!(0)));
+    assert!(tool.ended_at.is_some() && done.items.len() == 2);
+}
+
+#[tokio::test]
+async fn a_discarded_answer_leaves_no_item_and_a_retry_begins_anew() {
+    let (session, transcript, cx) = transcript(Vec::new()).await;
+    let (first, second) = (EntryId::new("first"), EntryId::new("second"));
+    session.agent.emit(EventBody::AnswerStarted { entry: first.clone(), model: model() });
+    session.agent.emit(EventBody::Text { entry: first.clone(), text: "broken".into() });
+    session.agent.emit(EventBody::ToolCallStarted { entry: first.clone(), index: 0, tool: "bash".into() });
+    session.agent.emit(EventBody::AnswerDiscarded { entry: first });
+    session.agent.emit(EventBody::AnswerStarted { entry: second.clone(), model: model() });
+    session.agent.emit(EventBody::Text { entry: second, text: "whole".into() });
+    let state = transcript.state().wait_for(&cx, |state| text_of(state, 0) == Some("whole")).await.unwrap();
+    assert_eq!(state.items.len(), 1);
+}
+
+#[tokio::test]
+async fn when_a_run_ends_nothing_of_it_looks_as_if_it_still_ran() {
+    let (session, transcript, cx) = transcript(Vec::new()).await;
+    let id = EntryId::new("a");
+    session.agent.emit(EventBody::AnswerStarted { entry: id.clone(), model: model() });
+    session.agent.emit(EventBody::ToolCallStarted { entry: id, index: 0, tool: "bash".into() });
+    let outcome = Outcome { operation_id: OperationId::new("o"), outcome: RunOutcome::Aborted };
+    session.agent.emit(EventBody::RunEnded(outcome));
+    let ended = |state: &TranscriptState| tool(state, 1).is_some_and(|tool| tool.status == ToolStatus::Interrupted);
+    let state = transcript.state().wait_for(&cx, ended).await.unwrap();
+    assert!(matches!(&state.items[0].body, ItemBody::Assistant { done: true, .. }));
+}
+
+#[tokio::test]
+async fn history_pairs_calls_with_results_and_pages_backwards() {
+    let entries = (0..450).map(|index| {
+        entry(&format!("u{index}"), index, Message::User(UserMessage::text(format!("message {index}"))))
+    });
+    let mut entries: Vec<Entry> = entries.collect();
+    entries.push(entry("a", 450, Message::Assistant(answer(vec![call("c1", "one"), call("c2", "two")]))));
+    entries.push(entry("r2", 451, Message::ToolResult(result("r2", "c2", "second"))));
+    let (_session, transcript, cx) = transcript(entries).await;
+    let state = transcript.state().get();
+    assert!(state.has_older && state.items.len() <= 201, "{}", state.items.len());
+    let last = state.items.len() - 1;
+    assert_eq!(tool(&state, last - 1).unwrap().status, ToolStatus::Interrupted, "its result never came");
+    assert_eq!(tool(&state, last).unwrap().output, "second");
+
+    let mut before = state.items[0].id.clone();
+    let mut seen = 0;
+    loop {
+        let page = transcript.page(&cx, before, 100).await.unwrap();
+        seen += page.items.len();
+        before = page.items[0].id.clone();
+        if !page.has_older {
+            break;
+        }
+    }
+    assert_eq!((before.as_str(), seen), ("u0", 450 - 198));
+    let error = transcript.page(&cx, "nothing".into(), 10).await.unwrap_err();
+    assert!(error.to_string().contains("nothing"), "{error}");
+}
+
+#[tokio::test]
+async fn long_output_is_clipped_in_the_item_and_whole_on_request() {
+    let long = "x".repeat(100_000);
+    let message = result("r", "c", &long);
+    let entries = vec![
+        entry("a", 1, Message::Assistant(answer(vec![call("c", "yes")]))),
+        entry("r", 2, Message::ToolResult(message.clone())),
+    ];
+    let (_session, transcript, cx) = transcript(entries).await;
+    let state = transcript.state().get();
+    let item = tool(&state, 1).unwrap();
+    assert!(item.clipped && item.output.len() < 10_000);
+    assert_eq!(transcript.result(&cx, "r".into()).await.unwrap(), message);
+}
+
+#[tokio::test]
+async fn the_window_stays_bounded_while_a_session_grows() {
+    let (session, transcript, cx) = transcript(Vec::new()).await;
+    for index in 0..1_000 {
+        let message = Arc::new(UserMessage::text(format!("m{index}")));
+        session.agent.emit(EventBody::UserMessage { entry: EntryId::new(format!("e{index}")), message });
+    }
+    let last = |state: &TranscriptState| state.items.last().is_some_and(|item| item.id == "e999");
+    let state = transcript.state().wait_for(&cx, last).await.unwrap();
+    assert!(state.has_older && state.items.len() <= 400, "{}", state.items.len());
+    let ids: Vec<&str> = state.items.iter().map(|item| item.id.as_str()).collect();
+    let expected: Vec<String> = (1_000 - ids.len()..1_000).map(|index| format!("e{index}")).collect();
+    assert_eq!(ids, expected);
+}

@@ -1,0 +1,8 @@
+//! The transcript in a terminal, before a server that the test plays.
+
+mod following;
+pub(crate) mod items;
+mod looks;
+mod opening;
+mod scrolling;
+mod support;

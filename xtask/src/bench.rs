@@ -1,0 +1,163 @@
+//! `cargo xtask bench`: speed and memory of the release build, each figure against a limit of this
+//! machine or a peer, measured in the same run.
+//!
+//! A *workload* is a function that returns figures. What is compared is measured in interleaved
+//! rounds, so that other load on the machine hits both sides alike. A peer that is not installed and a
+//! workload that cannot run are named; nothing is made up for them.
+
+mod app_server;
+mod floors;
+mod measure;
+mod model;
+mod peers;
+mod processes;
+mod pty;
+mod report;
+mod stats;
+mod workloads;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use crate::command::{self, Usage};
+use crate::run::{Profile, build};
+use crate::workspace::Workspace;
+use peers::Peers;
+use report::{Figure, Report};
+use workloads::WORKLOADS;
+
+pub(crate) use measure::{COMMAND as MEASURE_COMMAND, command as measure_command};
+
+/// The report, relative to the root.
+const REPORT: &str = "bench.json";
+
+/// What a workload measures with.
+struct Bench {
+    /// The release build of `bezel`.
+    bezel: PathBuf,
+    /// The fake model server of the test kit.
+    model_server: PathBuf,
+    peers: Peers,
+    /// How often each side is measured; figures are medians over rounds.
+    rounds: usize,
+}
+
+/// One row group of the report.
+struct Workload {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&Bench) -> Result<Vec<Figure>>,
+}
+
+/// Runs the chosen workloads, writes `bench.json`, prints the table and fails when a target that was
+/// measured is missed or a workload could not run.
+pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<ExitCode> {
+    let options = parse(arguments)?;
+    if options.list {
+        for workload in WORKLOADS {
+            println!("{:<10} {}", workload.name, workload.what);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let bench = Bench {
+        bezel: build(workspace, Profile::Release, "bezel")?,
+        model_server: build(workspace, Profile::Release, "fake-model-server")?,
+        peers: Peers::find(options.peers),
+        rounds: options.rounds,
+    };
+    let mut report = Report::new(&bench.peers, options.rounds)?;
+    for workload in WORKLOADS {
+        if !options.only.is_empty() && !options.only.contains(&workload.name) {
+            continue;
+        }
+        eprintln!("==> {}: {}", workload.name, workload.what);
+        match (workload.run)(&bench) {
+            Ok(figures) => report.add(workload.name, figures),
+            Err(error) => report.add_failure(workload.name, &error),
+        }
+    }
+    let path = workspace.root().join(REPORT);
+    std::fs::write(&path, report.to_json()?).with_context(|| format!("write {REPORT}"))?;
+    println!("\n{}", report.to_markdown());
+    println!("{REPORT}: written");
+    Ok(match report.all_met() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    list: bool,
+    only: Vec<&'static str>,
+    rounds: usize,
+    peers: Option<PathBuf>,
+}
+
+fn parse(arguments: &[String]) -> Result<Options> {
+    let mut options = Options {
+        list: false,
+        only: Vec::new(),
+        rounds: 5,
+        peers: None,
+    };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut value = || {
+            rest.next()
+                .ok_or_else(|| Usage(format!("`{argument}` needs a value")))
+        };
+        match argument.as_str() {
+            "--list" => options.list = true,
+            "--only" => {
+                let name = value()?;
+                let found = WORKLOADS.iter().find(|workload| workload.name == name);
+                let known: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+                let unknown = || {
+                    Usage(format!(
+                        "no workload is called `{name}`; there are {}",
+                        known.join(", ")
+                    ))
+                };
+                options.only.push(found.ok_or_else(unknown)?.name);
+            }
+            "--rounds" => {
+                let text = value()?;
+                options.rounds = match text.parse() {
+                    Ok(rounds) if rounds > 0 => rounds,
+                    _ => {
+                        return Err(Usage(format!("`--rounds` takes a count, not `{text}`")).into());
+                    }
+                };
+            }
+            "--peers" => options.peers = Some(PathBuf::from(value()?)),
+            other => return Err(Usage(format!("bench does not take `{other}`")).into()),
+        }
+    }
+    Ok(options)
+}
+
+/// An empty directory for a measurement. Peers refuse to live under the system's temporary
+/// directory, so it is in the build directory, beside xtask's own binary.
+fn scratch() -> Result<tempfile::TempDir> {
+    let xtask = std::env::current_exe().context("find xtask's own binary")?;
+    let folder = xtask
+        .parent()
+        .context("xtask's binary is in a folder")?
+        .join("bench");
+    std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    tempfile::tempdir_in(&folder).context("make a scratch directory")
+}
+
+/// The program that carries out a measurement: xtask itself, small and with nothing loaded.
+fn measuring_program() -> Result<std::process::Command> {
+    let xtask = std::env::current_exe().context("find xtask's own binary")?;
+    let mut program = command::program(xtask);
+    program.arg(MEASURE_COMMAND);
+    Ok(program)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! `cargo xtask run`: build `bezel` and become it.
+
+use std::io::IsTerminal as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use crate::command::{self, Usage};
+use crate::workspace::Workspace;
+
+/// How the product is built. One profile and one feature resolution for `run` and `test`, so that
+/// the second command after a clone reuses what the first one built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// `dev`: half the cold build of a release, with the crates that a person would wait for
+    /// (highlighting, diffs) optimised in the root manifest.
+    Dev,
+    /// What is shipped and what `bench` measures.
+    Release,
+}
+
+/// Builds the named binary of the workspace and returns its path.
+pub(crate) fn build(workspace: &Workspace, profile: Profile, binary: &str) -> Result<PathBuf> {
+    let mut cargo = command::cargo(workspace.root());
+    // `--workspace` keeps the features of shared dependencies the same as in `cargo xtask test`.
+    cargo.args(["build", "--workspace", "--bin", binary]);
+    let folder = match profile {
+        Profile::Dev => "debug",
+        Profile::Release => {
+            cargo.arg("--release");
+            "release"
+        }
+    };
+    command::run(&mut cargo)?;
+    Ok(workspace.target()?.join(folder).join(binary))
+}
+
+/// Builds `bezel` and replaces this process with it, in the caller's directory. `bezel` opens the
+/// terminal interface where it has a terminal and plays the tour where it has none.
+pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<ExitCode> {
+    let (profile, passed) = parse(arguments)?;
+    if !std::io::stderr().is_terminal() {
+        eprintln!("Building bezel; the first build takes some minutes.");
+    }
+    let binary = build(workspace, profile, "bezel")?;
+    let error = command::program(&binary).args(passed).exec();
+    Err(error).with_context(|| format!("start {}", binary.display()))
+}
+
+fn parse(arguments: &[String]) -> Result<(Profile, &[String])> {
+    let mut profile = Profile::Dev;
+    for (index, argument) in arguments.iter().enumerate() {
+        match argument.as_str() {
+            "--release" => profile = Profile::Release,
+            "--" => return Ok((profile, &arguments[index + 1..])),
+            other => {
+                return Err(Usage(format!(
+                    "run does not take `{other}`; arguments for bezel stand after `--`"
+                ))
+                .into());
+            }
+        }
+    }
+    Ok((profile, &[]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -268,7 +268,15 @@ mod tests {
 
     #[test]
     fn without_a_command_the_interface_opens_as_flags_say() {
-        let arguments = parse(&["--continue", "--model", "a::b", "--cwd", "/x", "--standalone"]).unwrap();
+        let arguments = parse(&[
+            "--continue",
+            "--model",
+            "a::b",
+            "--cwd",
+            "/x",
+            "--standalone",
+        ])
+        .unwrap();
         assert!(arguments.command.is_none());
         assert!(arguments.open.which.resume && arguments.open.standalone);
         assert_eq!(arguments.open.model.as_deref(), Some("a::b"));
@@ -276,7 +284,10 @@ mod tests {
 
     #[test]
     fn run_takes_its_prompt_as_one_or_several_words() {
-        let Some(Command::Run(run)) = parse(&["run", "--json", "-c", "fix", "it"]).unwrap().command else {
+        let Some(Command::Run(run)) = parse(&["run", "--json", "-c", "fix", "it"])
+            .unwrap()
+            .command
+        else {
             panic!("not `run`")
         };
         assert_eq!(run.prompt, ["fix", "it"]);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bezel_context::{Context, TaskScope};
-use bezel_rpc::{Connect, ConnectError, ConnectionState, Credential, Hello, Link, Role, ServiceTable, Transport};
+use bezel_rpc::{
+    Connect, ConnectError, ConnectionState, Credential, Hello, Link, Role, ServiceTable, Transport,
+};
 use bezel_sockets::dial_unix;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
@@ -62,13 +64,24 @@ pub async fn join(cx: &Context, paths: &Paths) -> Result<Joined, JoinError> {
 /// What this user's clients show.
 pub fn credential(paths: &Paths) -> Result<Credential, JoinError> {
     paths.create_run()?;
-    Ok(Credential::token(daemon::read_or_create_token(&paths.token())?))
+    Ok(Credential::token(daemon::read_or_create_token(
+        &paths.token(),
+    )?))
 }
 
 /// Connects through `connect`.
-pub async fn join_through(cx: &Context, connect: Arc<dyn Connect>, credential: Credential) -> Result<Joined, JoinError> {
+pub async fn join_through(
+    cx: &Context,
+    connect: Arc<dyn Connect>,
+    credential: Credential,
+) -> Result<Joined, JoinError> {
     let tasks = TaskScope::new();
-    let link = Link::start(&tasks.spawner(), connect, hello(credential), ServiceTable::new());
+    let link = Link::start(
+        &tasks.spawner(),
+        connect,
+        hello(credential),
+        ServiceTable::new(),
+    );
     let settled = link.settled(&cx.with_timeout(FIRST)).await;
     let state = settled.unwrap_or_else(|_| link.connection().get());
     match &*state {
@@ -83,7 +96,11 @@ pub async fn join_through(cx: &Context, connect: Arc<dyn Connect>, credential: C
 
 /// Who a presentation of this build is.
 pub fn hello(credential: Credential) -> Hello {
-    Hello { role: Role::Presentation, product_version: env!("CARGO_PKG_VERSION").to_owned(), credential }
+    Hello {
+        role: Role::Presentation,
+        product_version: env!("CARGO_PKG_VERSION").to_owned(),
+        credential,
+    }
 }
 
 /// Dials the socket; where nobody listens, starts the server and dials again.
@@ -96,7 +113,11 @@ pub struct DaemonConnect {
 impl DaemonConnect {
     /// Will dial the socket under `paths`.
     pub fn new(paths: &Paths) -> Result<Self, PathsError> {
-        Ok(DaemonConnect { dial: dial_unix(paths.socket()?), paths: paths.clone(), failure: watch::Sender::new(None) })
+        Ok(DaemonConnect {
+            dial: dial_unix(paths.socket()?),
+            paths: paths.clone(),
+            failure: watch::Sender::new(None),
+        })
     }
 
     /// Resolves when a server could not be started.
@@ -111,16 +132,17 @@ impl DaemonConnect {
         }
     }
 
-    async fn start(&self) -> Result<(), String> {
+    async fn start(&self) -> io::Result<()> {
         let paths = self.paths.clone();
-        let started = match tokio::task::spawn_blocking(move || daemon::ensure_running(&paths)).await {
-            Ok(started) => started,
-            Err(error) => Err(StartError::Spawn(io::Error::other(error))),
-        };
+        let started =
+            match tokio::task::spawn_blocking(move || daemon::ensure_running(&paths)).await {
+                Ok(started) => started,
+                Err(error) => Err(StartError::Spawn(io::Error::other(error))),
+            };
         started.map_err(|error| {
-            let text = error.to_string();
+            let cause = io::Error::other(error.to_string());
             self.failure.send_replace(Some(error));
-            text
+            cause
         })
     }
 }
@@ -131,7 +153,7 @@ impl Connect for DaemonConnect {
             match self.dial.connect(cx).await {
                 Err(ConnectError::Unreachable { endpoint, .. }) => {
                     let started = cx.run(self.start()).await?;
-                    started.map_err(|error| ConnectError::Unreachable { endpoint, cause: io::Error::other(error) })?;
+                    started.map_err(|cause| ConnectError::Unreachable { endpoint, cause })?;
                     self.dial.connect(cx).await
                 }
                 dialled => dialled,

@@ -51,7 +51,11 @@ impl Failure {
             Failure::Message(exit, error) => {
                 let text = Shown(&error).to_string();
                 // Configuration errors bring their own heading, one for each mistake.
-                let heading = if text.starts_with("error: ") { "" } else { "error: " };
+                let heading = if text.starts_with("error: ") {
+                    ""
+                } else {
+                    "error: "
+                };
                 // Standard error may be closed; then there is nobody to tell.
                 writeln!(io::stderr(), "{heading}{text}").ok();
                 exit
@@ -97,8 +101,13 @@ mod tests {
 
     #[test]
     fn a_cause_is_told_once() {
-        let error = anyhow::anyhow!("no such file").context("cannot read x: no such file").context("cannot start");
-        assert_eq!(Shown(&error).to_string(), "cannot start: cannot read x: no such file");
+        let error = anyhow::anyhow!("no such file")
+            .context("cannot read x: no such file")
+            .context("cannot start");
+        assert_eq!(
+            Shown(&error).to_string(),
+            "cannot start: cannot read x: no such file"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Logs go to files, never to the terminal. `BEZEL_LOG` sets the level: `debug`, or `bezel_rpc=trace,warn`.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -26,7 +26,9 @@ pub enum Target {
 
 /// A level that `BEZEL_LOG` cannot mean.
 #[derive(Debug, thiserror::Error)]
-#[error("BEZEL_LOG={text:?} is not a log level ({reason}): write for example `debug` or `bezel_rpc=trace,info`")]
+#[error(
+    "BEZEL_LOG={text:?} is not a log level ({reason}): write for example `debug` or `bezel_rpc=trace,info`"
+)]
 pub struct LevelError {
     text: String,
     reason: String,
@@ -36,9 +38,13 @@ pub struct LevelError {
 pub fn start(target: Target) -> Result<(), LevelError> {
     let levels = levels(std::env::var("BEZEL_LOG").ok().as_deref())?;
     let registry = tracing_subscriber::registry().with(levels);
-    let format = tracing_subscriber::fmt::layer().with_ansi(false).with_target(true);
+    let format = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_target(true);
     let outcome = match target {
-        Target::File(path) => registry.with(format.with_writer(Lazy::new(path))).try_init(),
+        Target::File(path) => registry
+            .with(format.with_writer(Lazy::new(path)))
+            .try_init(),
         Target::StandardError => registry.with(format.with_writer(io::stderr)).try_init(),
     };
     // Only a second call in one process fails; the first one's log goes on.
@@ -56,17 +62,45 @@ pub fn open(path: &Path) -> io::Result<File> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > ROTATE_AT) {
         std::fs::rename(path, path.with_extension("log.old"))?;
     }
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// The last lines of what was written to a log from byte `begin` on; empty where it cannot be read.
+pub fn tail(log: &Path, begin: u64, lines: usize) -> String {
+    let read = || -> io::Result<String> {
+        let mut file = File::open(log)?;
+        file.seek(SeekFrom::Start(begin))?;
+        let mut bytes = Vec::new();
+        file.take(64 * 1024).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let text = read().unwrap_or_default();
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
 }
 
 fn levels(text: Option<&str>) -> Result<Targets, LevelError> {
     match text.filter(|text| !text.trim().is_empty()) {
-        None => Ok(Targets::new().with_default(LevelFilter::WARN).with_target("bezel", LevelFilter::INFO)),
+        None => Ok(Targets::new()
+            .with_default(LevelFilter::WARN)
+            .with_target("bezel", LevelFilter::INFO)),
         Some(text) => {
-            let wrong = |reason: String| LevelError { text: text.to_owned(), reason };
+            let wrong = |reason: String| LevelError {
+                text: text.to_owned(),
+                reason,
+            };
             // Alone, a word could also name a target; it is more likely a misspelt level.
-            for word in text.split(',').map(str::trim).filter(|word| !word.contains('=')) {
-                word.parse::<LevelFilter>().map_err(|error| wrong(format!("`{word}`: {error}")))?;
+            for word in text
+                .split(',')
+                .map(str::trim)
+                .filter(|word| !word.contains('='))
+            {
+                word.parse::<LevelFilter>()
+                    .map_err(|error| wrong(format!("`{word}`: {error}")))?;
             }
             text.parse().map_err(|error| wrong(format!("{error}")))
         }
@@ -89,7 +123,10 @@ struct Lazy {
 
 impl Lazy {
     fn new(path: PathBuf) -> Self {
-        Lazy { path, file: OnceLock::new() }
+        Lazy {
+            path,
+            file: OnceLock::new(),
+        }
     }
 }
 

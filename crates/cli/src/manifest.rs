@@ -9,8 +9,12 @@ use crate::config::{Config, Permission, Thinking};
 use crate::paths::Paths;
 
 /// Keys of the policy plugin's configuration that its server facet reads; its session facet reads the rest.
-const SERVER_POLICY: &[&str] =
-    &["start_timeout_seconds", "stop_grace_seconds", "reconnect_timeout_seconds", "restart"];
+const SERVER_POLICY: &[&str] = &[
+    "start_timeout_seconds",
+    "stop_grace_seconds",
+    "reconnect_timeout_seconds",
+    "restart",
+];
 
 /// The provider that stands in where none is configured.
 pub const STAND_IN: &str = "scripted";
@@ -29,8 +33,11 @@ pub struct Chosen {
 /// The plugins that the product is made of, in order.
 fn entries() -> Vec<ManifestEntry> {
     let mut all: Vec<ManifestEntry> = Vec::new();
-    let parts =
-        [bezel_dist_server::manifest_entries(), bezel_dist_session::manifest_entries(), bezel_dist_tui::manifest_entries()];
+    let parts = [
+        bezel_dist_server::manifest_entries(),
+        bezel_dist_session::manifest_entries(),
+        bezel_dist_tui::manifest_entries(),
+    ];
     for entry in parts.into_iter().flatten() {
         match all.iter_mut().find(|known| known.id == entry.id) {
             Some(known) => {
@@ -45,7 +52,10 @@ fn entries() -> Vec<ManifestEntry> {
 
 /// A plugin's name, and whether the product needs it.
 pub fn plugins() -> Vec<(String, bool)> {
-    entries().into_iter().map(|entry| (entry.id.as_str().to_owned(), entry.required)).collect()
+    entries()
+        .into_iter()
+        .map(|entry| (entry.id.as_str().to_owned(), entry.required))
+        .collect()
 }
 
 /// The manifest of a server.
@@ -59,14 +69,45 @@ pub fn server(config: &Config) -> Manifest {
 pub fn session(config: &Config, paths: &Paths, session: &Chosen) -> Manifest {
     let mut manifest = chosen(config);
     retain_policy(&mut manifest, |key| !SERVER_POLICY.contains(&key));
-    tell(&mut manifest, "providers", json!({ "providers": config.providers }));
-    let configured = config.model.as_deref().and_then(|model| model.parse::<ModelRef>().ok());
-    let thinking = session.thinking.unwrap_or(config.thinking.map_or(ThinkingLevel::Off, ThinkingLevel::from));
-    tell(&mut manifest, "models", json!({ "model": session.model.as_ref().or(configured.as_ref()), "thinking": thinking }));
-    let variables: Vec<&String> = config.providers.values().filter_map(|provider| provider.api_key_env.as_ref()).collect();
-    tell(&mut manifest, "tools", json!({ "key_variables": variables }));
-    tell(&mut manifest, "accounts", json!({ "file": paths.state.join("credentials.json"), "keyring": true }));
-    tell(&mut manifest, "instructions", json!({ "user_file": paths.config.with_file_name("AGENTS.md") }));
+    tell(
+        &mut manifest,
+        "providers",
+        json!({ "providers": config.providers }),
+    );
+    let configured = config
+        .model
+        .as_deref()
+        .and_then(|model| model.parse::<ModelRef>().ok());
+    let thinking = session.thinking.unwrap_or(
+        config
+            .thinking
+            .map_or(ThinkingLevel::Off, ThinkingLevel::from),
+    );
+    tell(
+        &mut manifest,
+        "models",
+        json!({ "model": session.model.as_ref().or(configured.as_ref()), "thinking": thinking }),
+    );
+    let variables: Vec<&String> = config
+        .providers
+        .values()
+        .filter_map(|provider| provider.api_key_env.as_ref())
+        .collect();
+    tell(
+        &mut manifest,
+        "tools",
+        json!({ "key_variables": variables }),
+    );
+    tell(
+        &mut manifest,
+        "accounts",
+        json!({ "file": paths.state.join("credentials.json"), "keyring": true }),
+    );
+    tell(
+        &mut manifest,
+        "instructions",
+        json!({ "user_file": paths.config.with_file_name("AGENTS.md") }),
+    );
     tell(
         &mut manifest,
         "policy",
@@ -80,7 +121,11 @@ pub fn tui(config: &Config, session: &Chosen) -> Manifest {
     let mut manifest = chosen(config);
     retain_policy(&mut manifest, |_| false);
     tell(&mut manifest, "theme", json!({ "theme": config.theme }));
-    tell(&mut manifest, "sessions", json!({ "model": session.model, "permission_mode": session.permission_mode }));
+    tell(
+        &mut manifest,
+        "sessions",
+        json!({ "model": session.model, "permission_mode": session.permission_mode }),
+    );
     manifest
 }
 
@@ -100,8 +145,10 @@ fn chosen(config: &Config) -> Manifest {
 }
 
 /// Tells a plugin what the typed keys say; what `[plugins.ID.config]` says goes before.
-fn tell(manifest: &mut Manifest, id: &str, typed: Value) {
-    let Some(entry) = manifest.entry_mut(id) else { return };
+pub fn tell(manifest: &mut Manifest, id: &str, typed: Value) {
+    let Some(entry) = manifest.entry_mut(id) else {
+        return;
+    };
     let mut all = match typed {
         Value::Object(all) => all,
         _ => Map::new(),
@@ -113,7 +160,9 @@ fn tell(manifest: &mut Manifest, id: &str, typed: Value) {
 }
 
 fn retain_policy(manifest: &mut Manifest, keep: impl Fn(&str) -> bool) {
-    let Some(entry) = manifest.entry_mut("policy") else { return };
+    let Some(entry) = manifest.entry_mut("policy") else {
+        return;
+    };
     if let Value::Object(all) = &mut entry.config {
         all.retain(|key, _| keep(key));
         if all.is_empty() {
@@ -148,36 +197,84 @@ mod tests {
     use crate::config::PluginSettings;
 
     fn config() -> Config {
-        let mut config = Config { model: Some("a::b".into()), thinking: Some(Thinking::High), ..Config::default() };
-        let policy = [("restart".to_owned(), json!("never")), ("read_only_tools".to_owned(), json!(["read"]))];
-        config.plugins.insert("policy".into(), PluginSettings { enabled: true, config: policy.into() });
-        config.plugins.insert("usage".into(), PluginSettings { enabled: false, config: Default::default() });
+        let mut config = Config {
+            model: Some("a::b".into()),
+            thinking: Some(Thinking::High),
+            ..Config::default()
+        };
+        let policy = [
+            ("restart".to_owned(), json!("never")),
+            ("read_only_tools".to_owned(), json!(["read"])),
+        ];
+        config.plugins.insert(
+            "policy".into(),
+            PluginSettings {
+                enabled: true,
+                config: policy.into(),
+            },
+        );
+        config.plugins.insert(
+            "usage".into(),
+            PluginSettings {
+                enabled: false,
+                config: Default::default(),
+            },
+        );
         config
     }
 
     #[test]
     fn each_host_gets_the_same_plugins_in_the_same_order_and_its_own_settings() {
         let paths = Paths::under("/b".into());
-        let plan = Chosen { permission_mode: json!("plan"), ..Chosen::default() };
-        let (server, session, tui) = (server(&config()), session(&config(), &paths, &plan), tui(&config(), &plan));
-        let ids = |manifest: &Manifest| manifest.plugins.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>();
+        let plan = Chosen {
+            permission_mode: json!("plan"),
+            ..Chosen::default()
+        };
+        let (server, session, tui) = (
+            server(&config()),
+            session(&config(), &paths, &plan),
+            tui(&config(), &plan),
+        );
+        let ids = |manifest: &Manifest| {
+            manifest
+                .plugins
+                .iter()
+                .map(|entry| entry.id.clone())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(ids(&server), ids(&session));
         assert_eq!(ids(&server), ids(&tui));
         assert_eq!(server.validate(), Ok(()));
         assert!(server.entry("usage").is_none());
-        assert_eq!(server.entry("policy").unwrap().config, json!({ "restart": "never" }));
+        assert_eq!(
+            server.entry("policy").unwrap().config,
+            json!({ "restart": "never" })
+        );
         let policy = &session.entry("policy").unwrap().config;
-        assert_eq!(*policy, json!({ "permission_mode": "plan", "idle_exit_minutes": 10, "read_only_tools": ["read"] }));
+        assert_eq!(
+            *policy,
+            json!({ "permission_mode": "plan", "idle_exit_minutes": 10, "read_only_tools": ["read"] })
+        );
         let models = &session.entry("models").unwrap().config;
-        assert_eq!(*models, json!({ "model": { "provider": "a", "model_id": "b" }, "thinking": "high" }));
+        assert_eq!(
+            *models,
+            json!({ "model": { "provider": "a", "model_id": "b" }, "thinking": "high" })
+        );
         assert!(server.entry("models").unwrap().config.is_null());
     }
 
     #[test]
     fn a_session_that_chose_a_model_keeps_it() {
-        let chosen = Chosen { model: "c::d".parse().ok(), thinking: Some(ThinkingLevel::Low), ..Chosen::default() };
+        let chosen = Chosen {
+            model: "c::d".parse().ok(),
+            thinking: Some(ThinkingLevel::Low),
+            ..Chosen::default()
+        };
         let session = session(&config(), &Paths::under("/b".into()), &chosen);
         let models = &session.entry("models").unwrap().config;
-        assert_eq!(*models, json!({ "model": { "provider": "c", "model_id": "d" }, "thinking": "low" }));
+        assert_eq!(
+            *models,
+            json!({ "model": { "provider": "c", "model_id": "d" }, "thinking": "low" })
+        );
     }
 }

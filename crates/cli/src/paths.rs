@@ -38,7 +38,9 @@ pub struct Paths {
 #[derive(Debug, thiserror::Error)]
 pub enum PathsError {
     /// Neither `BEZEL_HOME` nor a home directory.
-    #[error("cannot tell where your files belong: set HOME, or BEZEL_HOME to a directory for everything of Bezel")]
+    #[error(
+        "cannot tell where your files belong: set HOME, or BEZEL_HOME to a directory for everything of Bezel"
+    )]
     NoHome,
     /// `BEZEL_HOME` is relative and the working directory is gone.
     #[error("cannot resolve BEZEL_HOME={}: {error}; give it as an absolute path", path.display())]
@@ -82,17 +84,31 @@ impl Paths {
     }
 
     /// The paths that an environment asks for.
-    pub fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, PathsError> {
+    pub fn from_environment(
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, PathsError> {
         if let Some(home) = variable("BEZEL_HOME").filter(|home| !home.is_empty()) {
             let path = PathBuf::from(home);
-            let home = std::path::absolute(&path).map_err(|error| PathsError::RelativeHome { path, error })?;
+            let home = std::path::absolute(&path)
+                .map_err(|error| PathsError::RelativeHome { path, error })?;
             return Ok(Self::under(home));
         }
         let config = dirs::config_dir().ok_or(PathsError::NoHome)?.join("bezel");
         let data = dirs::data_dir().ok_or(PathsError::NoHome)?.join("bezel");
-        let state = dirs::state_dir().or_else(dirs::data_local_dir).ok_or(PathsError::NoHome)?.join("bezel");
-        let run = dirs::runtime_dir().map_or_else(|| state.join("run"), |runtime| runtime.join("bezel"));
-        Ok(Paths { config: config.join("config.toml"), data, run, logs: state.join("logs"), state, home: None })
+        let state = dirs::state_dir()
+            .or_else(dirs::data_local_dir)
+            .ok_or(PathsError::NoHome)?
+            .join("bezel");
+        let run =
+            dirs::runtime_dir().map_or_else(|| state.join("run"), |runtime| runtime.join("bezel"));
+        Ok(Paths {
+            config: config.join("config.toml"),
+            data,
+            run,
+            logs: state.join("logs"),
+            state,
+            home: None,
+        })
     }
 
     /// Everything under one directory.
@@ -150,13 +166,19 @@ impl Paths {
     /// Makes the runtime directory, for the user alone, and refuses one of somebody else.
     pub fn create_run(&self) -> Result<(), PathsError> {
         create_private(&self.run)?;
-        let create = |error| PathsError::Create { path: self.run.clone(), error };
+        let create = |error| PathsError::Create {
+            path: self.run.clone(),
+            error,
+        };
         let metadata = std::fs::metadata(&self.run).map_err(create)?;
         if metadata.uid() != rustix::process::geteuid().as_raw() {
-            return Err(PathsError::Foreign { path: self.run.clone() });
+            return Err(PathsError::Foreign {
+                path: self.run.clone(),
+            });
         }
         if metadata.mode() & 0o077 != 0 {
-            std::fs::set_permissions(&self.run, std::fs::Permissions::from_mode(0o700)).map_err(create)?;
+            std::fs::set_permissions(&self.run, std::fs::Permissions::from_mode(0o700))
+                .map_err(create)?;
         }
         Ok(())
     }
@@ -168,7 +190,10 @@ pub fn create_private(path: &Path) -> Result<(), PathsError> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|error| PathsError::Create { path: path.to_owned(), error })
+        .map_err(|error| PathsError::Create {
+            path: path.to_owned(),
+            error,
+        })
 }
 
 #[cfg(test)]
@@ -177,7 +202,8 @@ mod tests {
 
     #[test]
     fn bezel_home_holds_everything() {
-        let paths = Paths::from_environment(|name| (name == "BEZEL_HOME").then(|| "/b".into())).unwrap();
+        let paths =
+            Paths::from_environment(|name| (name == "BEZEL_HOME").then(|| "/b".into())).unwrap();
         assert_eq!(paths.config, Path::new("/b/config.toml"));
         for path in [&paths.data, &paths.run, &paths.logs, &paths.state] {
             assert!(path.starts_with("/b"), "{}", path.display());
@@ -188,7 +214,10 @@ mod tests {
     fn a_socket_path_that_the_system_cannot_take_is_named_with_its_remedy() {
         let paths = Paths::under(PathBuf::from(format!("/{}", "x".repeat(120))));
         let error = paths.socket().unwrap_err().to_string();
-        assert!(error.contains("137 bytes") && error.contains("BEZEL_HOME"), "{error}");
+        assert!(
+            error.contains("137 bytes") && error.contains("BEZEL_HOME"),
+            "{error}"
+        );
     }
 
     #[test]

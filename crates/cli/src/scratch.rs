@@ -17,7 +17,12 @@ impl Scratch {
         std::fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)
-            .with_context(|| format!("cannot create the directory {}; set TMPDIR to a writable one", path.display()))
+            .with_context(|| {
+                format!(
+                    "cannot create the directory {}; set TMPDIR to a writable one",
+                    path.display()
+                )
+            })
             .map_err(Failure::failed)?;
         Ok(Scratch(path))
     }

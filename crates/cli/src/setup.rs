@@ -33,7 +33,12 @@ impl Setup {
                 .canonicalize()
                 .ok()
                 .filter(|directory| directory.is_dir())
-                .with_context(|| format!("cannot work in {}: there is no such directory", directory.display()))
+                .with_context(|| {
+                    format!(
+                        "cannot work in {}: there is no such directory",
+                        directory.display()
+                    )
+                })
                 .map_err(Failure::usage)?,
         };
         Ok(Setup { paths, directory })
@@ -58,7 +63,9 @@ impl Setup {
 
 /// The variables of this process that are text.
 pub fn environment() -> BTreeMap<String, String> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 /// What to say of a project whose configuration was passed over.

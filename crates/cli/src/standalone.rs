@@ -8,12 +8,14 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow};
 use bezel_context::Context;
 use bezel_host_server::{
-    Clock, LaunchError, LaunchedWorker, LocalToken, ServerHost, ServerOptions, WorkerExit, WorkerLauncher, WorkerStart,
+    Clock, LaunchError, LaunchedWorker, LocalToken, ServerHost, ServerOptions, WorkerExit,
+    WorkerLauncher, WorkerStart,
 };
 use bezel_plugin::Deadlines;
 use bezel_rpc::{Connect, ConnectError, Credential, Transport};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{oneshot, watch};
 
@@ -38,8 +40,11 @@ struct Ready {
     connect: Arc<dyn Connect>,
 }
 
+/// What single plugins of the workers are told besides their configuration.
+pub type Told = Vec<(&'static str, Value)>;
+
 /// Starts a server that keeps its files under `paths`. Blocks until it is ready.
-pub fn start(paths: &Paths, config: &Config) -> Outcome<Standalone> {
+pub fn start(paths: &Paths, config: &Config, told: Told) -> Outcome<Standalone> {
     create_private(&paths.data).map_err(Failure::failed)?;
     let secret = secret();
     let (token, credential) = (LocalToken::new(secret.clone()), Credential::token(secret));
@@ -55,14 +60,21 @@ pub fn start(paths: &Paths, config: &Config) -> Outcome<Standalone> {
                 return;
             }
         };
-        runtime.block_on(serve(paths, config, token, sender, stopped));
+        runtime.block_on(serve(paths, config, told, token, sender, stopped));
     })
     .context("cannot start the server's thread")
     .map_err(Failure::failed)?;
     match receiver.blocking_recv() {
-        Ok(Ok(Ready { connect })) => Ok(Standalone { connect, credential, stop: Some(stop), thread: Some(thread) }),
+        Ok(Ok(Ready { connect })) => Ok(Standalone {
+            connect,
+            credential,
+            stop: Some(stop),
+            thread: Some(thread),
+        }),
         Ok(Err(error)) => Err(Failure::failed(error)),
-        Err(_) => Err(Failure::failed(anyhow!("the server's thread ended while it started; the log has more"))),
+        Err(_) => Err(Failure::failed(anyhow!(
+            "the server's thread ended while it started; the log has more"
+        ))),
     }
 }
 
@@ -93,6 +105,7 @@ impl Drop for Standalone {
 async fn serve(
     paths: Paths,
     config: Config,
+    told: Told,
     token: LocalToken,
     ready: oneshot::Sender<Result<Ready, anyhow::Error>>,
     stopped: oneshot::Receiver<()>,
@@ -101,7 +114,7 @@ async fn serve(
         manifest: manifest::server(&config),
         facets: bezel_dist_server::facets(),
         paths: daemon::server_paths(&paths),
-        launcher: Arc::new(ThreadLauncher { paths }),
+        launcher: Arc::new(ThreadLauncher { paths, told }),
         listener: None,
         local_token: Some(token),
         owner: daemon::owner(),
@@ -118,7 +131,10 @@ async fn serve(
             return;
         }
     };
-    let connect = Arc::new(OnRuntime { handle: Handle::current(), connect: server.local() });
+    let connect = Arc::new(OnRuntime {
+        handle: Handle::current(),
+        connect: server.local(),
+    });
     if ready.send(Ok(Ready { connect })).is_ok() {
         // Also when the starter is gone without a word.
         stopped.await.ok();
@@ -137,7 +153,9 @@ struct OnRuntime {
 impl Connect for OnRuntime {
     fn connect<'c>(&'c self, cx: &'c Context) -> BoxFuture<'c, Result<Transport, ConnectError>> {
         let (connect, context) = (Arc::clone(&self.connect), cx.clone());
-        let attempt = self.handle.spawn(async move { connect.connect(&context).await });
+        let attempt = self
+            .handle
+            .spawn(async move { connect.connect(&context).await });
         async move {
             match attempt.await {
                 Ok(connected) => connected,
@@ -154,6 +172,7 @@ impl Connect for OnRuntime {
 /// Runs each worker on a thread of its own.
 struct ThreadLauncher {
     paths: Paths,
+    told: Told,
 }
 
 struct WorkerThread {
@@ -176,23 +195,35 @@ impl WorkerLauncher for ThreadLauncher {
         server: Arc<dyn Connect>,
     ) -> BoxFuture<'_, Result<Box<dyn LaunchedWorker>, LaunchError>> {
         async move {
-            let connect = Arc::new(OnRuntime { handle: Handle::current(), connect: server });
-            let paths = self.paths.clone();
+            let connect = Arc::new(OnRuntime {
+                handle: Handle::current(),
+                connect: server,
+            });
+            let (paths, told) = (self.paths.clone(), self.told.clone());
             let (stop, asked) = watch::channel(End::No);
             let (sender, exit) = watch::channel(None);
             let session = start.session_id.clone();
             let run = move || {
                 let ended = match runtime() {
-                    Ok(runtime) => runtime.block_on(work(paths, start, connect, asked)),
+                    Ok(runtime) => runtime.block_on(work(paths, start, connect, told, asked)),
                     Err(error) => Err(error),
                 };
                 sender.send_replace(Some(match ended {
-                    Ok(()) => WorkerExit { orderly: true, description: "ended".to_owned() },
-                    Err(error) => WorkerExit { orderly: false, description: format!("ended: {error:#}") },
+                    Ok(()) => WorkerExit {
+                        orderly: true,
+                        description: "ended".to_owned(),
+                    },
+                    Err(error) => WorkerExit {
+                        orderly: false,
+                        description: format!("ended: {error:#}"),
+                    },
                 }));
             };
-            spawn("bezel-worker", run)
-                .map_err(|error| LaunchError(format!("cannot start a thread for session {session}: {error}")))?;
+            spawn("bezel-worker", run).map_err(|error| {
+                LaunchError(format!(
+                    "cannot start a thread for session {session}: {error}"
+                ))
+            })?;
             Ok(Box::new(WorkerThread { stop, exit }) as Box<dyn LaunchedWorker>)
         }
         .boxed()
@@ -203,9 +234,10 @@ async fn work(
     paths: Paths,
     start: WorkerStart,
     connect: Arc<dyn Connect>,
+    told: Told,
     mut asked: watch::Receiver<End>,
 ) -> Result<(), anyhow::Error> {
-    let session = match worker::start(&paths, start, connect).await {
+    let session = match worker::start(&paths, start, connect, &told).await {
         Ok(session) => session,
         Err(Failure::Message(_, error)) => return Err(error),
         Err(Failure::BrokenPipe) => return Ok(()),
@@ -229,8 +261,15 @@ impl LaunchedWorker for WorkerThread {
     fn exited(&self) -> BoxFuture<'static, WorkerExit> {
         let mut exit = self.exit.clone();
         async move {
-            let ended = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
-            ended.unwrap_or(WorkerExit { orderly: false, description: "panicked; the log has more".to_owned() })
+            let ended = exit
+                .wait_for(Option::is_some)
+                .await
+                .ok()
+                .and_then(|exit| exit.clone());
+            ended.unwrap_or(WorkerExit {
+                orderly: false,
+                description: "panicked; the log has more".to_owned(),
+            })
         }
         .boxed()
     }
@@ -245,7 +284,10 @@ impl LaunchedWorker for WorkerThread {
 }
 
 fn runtime() -> Result<Runtime, anyhow::Error> {
-    Builder::new_current_thread().enable_all().build().context("cannot start a runtime")
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
@@ -260,5 +302,9 @@ fn secret() -> String {
 /// Paths for a server that leaves nothing behind: the user's configuration, all else under `directory`.
 pub fn throwaway(paths: &Paths, directory: &Path) -> Paths {
     let scratch = Paths::under(directory.to_owned());
-    Paths { data: scratch.data, run: scratch.run, ..paths.clone() }
+    Paths {
+        data: scratch.data,
+        run: scratch.run,
+        ..paths.clone()
+    }
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bezel_host_server::WorkerStart;
-use bezel_host_session::{HarnessConfig, RetryConfig, RunningSession, SessionHost, SessionHostOptions, SessionIdentity};
+use bezel_host_session::{
+    HarnessConfig, RetryConfig, RunningSession, SessionHost, SessionHostOptions, SessionIdentity,
+};
 use bezel_plugin::{Deadlines, FacetStatus};
 use bezel_rpc::{Connect, Credential, Hello, Role};
 use bezel_sockets::dial_unix;
+use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{self, Config, Sources};
@@ -43,7 +46,7 @@ pub fn run() -> Outcome {
     runtime.block_on(async {
         let connect = dial_unix(paths.socket().map_err(Failure::failed)?);
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
-        let session = self::start(&paths, start, connect).await?;
+        let session = self::start(&paths, start, connect, &[]).await?;
         let reason = tokio::select! {
             reason = session.retired() => reason,
             _ = terminate.recv() => "it was asked to end".to_owned(),
@@ -54,8 +57,18 @@ pub fn run() -> Outcome {
 }
 
 /// Starts the session host of `start`, with the configuration that holds in its directory.
-pub async fn start(paths: &Paths, start: WorkerStart, connect: Arc<dyn Connect>) -> Outcome<RunningSession> {
-    let environment = start.environment.map(|environment| environment.0).unwrap_or_default();
+///
+/// `told` is what single plugins are told besides.
+pub async fn start(
+    paths: &Paths,
+    start: WorkerStart,
+    connect: Arc<dyn Connect>,
+    told: &[(&str, Value)],
+) -> Outcome<RunningSession> {
+    let environment = start
+        .environment
+        .map(|environment| environment.0)
+        .unwrap_or_default();
     let sources = Sources {
         user: paths.config.clone(),
         directory: Some(start.directory.clone()),
@@ -70,8 +83,12 @@ pub async fn start(paths: &Paths, start: WorkerStart, connect: Arc<dyn Connect>)
         thinking: start.thinking_level,
         permission_mode: serde_json::to_value(start.permission_mode).map_err(Failure::failed)?,
     };
+    let mut manifest = manifest::session(&config, paths, &chosen);
+    for (plugin, what) in told {
+        manifest::tell(&mut manifest, plugin, what.clone());
+    }
     let session = SessionHost::start(SessionHostOptions {
-        manifest: manifest::session(&config, paths, &chosen),
+        manifest,
         facets: bezel_dist_session::facets(),
         connect,
         hello: Hello {

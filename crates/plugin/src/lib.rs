@@ -17,12 +17,12 @@ mod scope;
 
 pub use assembly::{AssembleOptions, Assembled, AssemblyError, FacetReport, FacetStatus, assemble};
 pub use bezel_kernel::{BoxError, Deadlines, Failure, Scope};
+pub use bezel_rpc::LocalService;
 pub use contributions::{
     Contribution, Contributions, Draft, DraftError, Named, Names, Problem, Registry,
 };
 pub use facet::{Facet, FacetError, Namespace, ServiceNeed};
 pub use graph::GraphError;
-pub use bezel_rpc::LocalService;
 pub use local::{Local, NotActive};
 pub use manifest::{
     Grant, INTERFACE, InterfaceVersion, Manifest, ManifestEntry, ManifestError, PluginId,

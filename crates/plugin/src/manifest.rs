@@ -49,6 +49,13 @@ pub struct InterfaceVersion {
     pub minor: u32,
 }
 
+impl InterfaceVersion {
+    /// Whether a host of this version can load a plugin that was built for `wanted`.
+    pub fn offers(self, wanted: InterfaceVersion) -> bool {
+        self.major == wanted.major && wanted.minor <= self.minor
+    }
+}
+
 impl fmt::Display for InterfaceVersion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{}", self.major, self.minor)
@@ -134,8 +141,7 @@ impl ManifestEntry {
 
     /// Why this build cannot load it, if it cannot.
     pub fn incompatibility(&self) -> Option<String> {
-        let InterfaceVersion { major, minor } = self.interface;
-        if major == INTERFACE.major && minor <= INTERFACE.minor {
+        if INTERFACE.offers(self.interface) {
             return None;
         }
         Some(format!(

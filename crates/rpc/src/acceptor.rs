@@ -211,8 +211,8 @@ impl Shared {
     }
 
     async fn serve(self: &Arc<Self>, mut connection: Connection, peer: PeerIdentity) {
-        let accepted = match self.greet(&mut connection, &peer).await {
-            Ok(accepted) => accepted,
+        let greeted = match self.greet(&mut connection, &peer).await {
+            Ok(greeted) => greeted,
             Err(None) => return,
             Err(Some(refused)) => {
                 tracing::debug!(code = %refused.code, message = %refused.message, "a peer was refused");
@@ -228,7 +228,7 @@ impl Shared {
                 mut principal,
                 role,
             },
-        ) = accepted;
+        ) = greeted;
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
         let client = ClientId::new(format!("c{number}"));
         principal.client = client.clone();
@@ -261,7 +261,7 @@ impl Shared {
             offered,
         );
         provider.announce();
-        let mut session = Session {
+        let mut accepted = Accepted {
             shared: Arc::clone(self),
             client,
             role,
@@ -271,16 +271,16 @@ impl Shared {
             provider,
             reason: "its connection was cut".to_owned(),
         };
-        session.enter(&principal);
+        accepted.enter(&principal);
         let end = connection
-            .run(&session.provider, |frame| session.act(frame))
+            .run(&accepted.provider, |frame| accepted.act(frame))
             .await;
-        tracing::debug!(client = %session.client, %end, "a connection ended");
+        tracing::debug!(client = %accepted.client, %end, "a connection ended");
         if let End::Violation(error) = &end {
             send_goaway(&outbox, error);
         }
-        session.reason = end.to_string();
-        drop(session);
+        accepted.reason = end.to_string();
+        drop(accepted);
         drop(calls);
         connection.finish(Duration::from_secs(1)).await;
     }
@@ -311,7 +311,7 @@ impl Shared {
 }
 
 /// An accepted connection. Dropping it leaves, so that a cut task leaves no trace.
-struct Session {
+struct Accepted {
     shared: Arc<Shared>,
     client: ClientId,
     role: AcceptedRole,
@@ -323,7 +323,7 @@ struct Session {
     reason: String,
 }
 
-impl Drop for Session {
+impl Drop for Accepted {
     fn drop(&mut self) {
         self.namespace.point(Reach::Down {
             code: ErrorCode::Disconnected,
@@ -343,7 +343,7 @@ impl Drop for Session {
     }
 }
 
-impl Session {
+impl Accepted {
     fn enter(&self, principal: &Principal) {
         match &self.role {
             AcceptedRole::Presentation => {

@@ -54,7 +54,7 @@ codes! {
     NotAttached => "not_attached",
     /// The principal may not do this.
     NotAuthorized => "not_authorized",
-    /// The session does not exist.
+    /// The target does not exist.
     UnknownSession => "unknown_session",
     /// The attached peer died or cannot be reached.
     SessionUnavailable => "session_unavailable",

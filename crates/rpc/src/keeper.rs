@@ -245,22 +245,22 @@ impl Keeper {
             }
             (AttachmentState::Degraded { .. }, _) => Reach::Down {
                 code: ErrorCode::SessionUnavailable,
-                message: "the attached session cannot be reached; wait for its restart or attach another",
+                message: "what is attached cannot be reached; wait for its restart or attach another",
             },
             (AttachmentState::Attaching { .. }, _) => Reach::Down {
                 code: ErrorCode::NotAttached,
-                message: "the session is being attached; wait until it is",
+                message: "the attachment is not complete yet; wait until it is",
             },
             _ => nothing_attached(),
         };
         let ended = match payload.state {
             AttachmentState::Degraded { .. } => RpcError::new(
                 ErrorCode::SessionUnavailable,
-                "the session's process was lost while the call ran; whether it took effect is not known",
+                "the attached process was lost while the call ran; whether it took effect is not known",
             ),
             _ => RpcError::new(
                 ErrorCode::NotAttached,
-                "the session was detached while the call ran",
+                "the attachment ended while the call ran; whether it took effect is not known",
             ),
         };
         shared.attachment.put(payload.state);

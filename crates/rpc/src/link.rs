@@ -165,6 +165,6 @@ pub(crate) fn no_connection() -> Reach {
 pub(crate) fn nothing_attached() -> Reach {
     Reach::Down {
         code: ErrorCode::NotAttached,
-        message: "no session is attached; attach one first",
+        message: "nothing is attached; attach first",
     }
 }

@@ -138,7 +138,11 @@ impl FrameSink for Sink {
     ) -> Poll<Result<(), TransportError>> {
         loop {
             // New frames join those that are still being written, so that small ones may pass large ones.
-            match outbox.poll_drain(self.encoder.waiting(), poller) {
+            let drained = match self.encoder.has_room() {
+                true => outbox.poll_drain(self.encoder.waiting(), poller),
+                false => outbox.poll_overflow(poller).map(Drained::Overflow),
+            };
+            match drained {
                 Poll::Ready(Drained::Overflow(bytes)) => {
                     return Poll::Ready(Err(TransportError::Overflow(bytes)));
                 }

@@ -187,7 +187,9 @@ impl Authenticate for Anyone {
         _peer: &'a PeerIdentity,
     ) -> BoxFuture<'a, Result<Authenticated, Refusal>> {
         let role = match (&hello.role, hello.credential.reveal()) {
-            (Role::Worker, Some(session)) => AcceptedRole::Worker { target: session.to_owned() },
+            (Role::Worker, Some(session)) => AcceptedRole::Worker {
+                target: session.to_owned(),
+            },
             _ => AcceptedRole::Presentation,
         };
         let principal = Principal {

@@ -121,9 +121,16 @@ pub(crate) const WALLS: &[Wall] = &[
 /// What rpc must not name: the standard library's and tokio's sockets.
 const SOCKETS: &[&str] = &["tokio::net", "std::net", "unix::net"];
 
-/// What a host must not name: where to connect, and what the process was started with.
+/// What a host must not name: where to connect, and what the process was started with. Pipes have no
+/// address: the terminal host reads its terminal through one.
 const SURROUNDINGS: &[&str] = &[
-    "tokio::net",
+    "tokio::net::TcpListener",
+    "tokio::net::TcpStream",
+    "tokio::net::UdpSocket",
+    "tokio::net::UnixDatagram",
+    "tokio::net::UnixListener",
+    "tokio::net::UnixStream",
+    "tokio::net::lookup_host",
     "std::net",
     "unix::net",
     "env::var",

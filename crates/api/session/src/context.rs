@@ -104,7 +104,10 @@ impl SessionContext {
     }
 
     /// Calls `callback` when a client leaves this session.
-    pub fn on_client_detach(&self, callback: impl Fn(&ClientId, &Principal) + Send + Sync + 'static) {
+    pub fn on_client_detach(
+        &self,
+        callback: impl Fn(&ClientId, &Principal) + Send + Sync + 'static,
+    ) {
         self.scope.own(self.table.on_detach(callback));
     }
 }

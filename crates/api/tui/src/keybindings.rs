@@ -211,10 +211,21 @@ impl Keybindings {
 
     /// The first chord that starts a command.
     pub fn chord_of(&self, command: &str) -> Option<Chord> {
-        self.list()
-            .into_iter()
-            .find(|binding| &*binding.command == command)
-            .map(|binding| binding.chord)
+        let own = self
+            .own
+            .iter()
+            .find(|(_, own)| own.as_deref() == Some(command));
+        if let Some((chord, _)) = own {
+            return Some(chord.clone());
+        }
+        let current = self.registry.current();
+        let free = |chord: &Chord| self.own.iter().all(|(own, _)| own != chord);
+        let mut bound = current
+            .iter()
+            .filter(|binding| &*binding.command == command);
+        bound
+            .find(|binding| free(&binding.chord))
+            .map(|binding| binding.chord.clone())
     }
 }
 

@@ -96,7 +96,7 @@ impl KeyStroke {
         }
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, WrongKey> {
         let mut modifiers = KeyModifiers::NONE;
         let mut parts: Vec<&str> = text.split('+').collect();
         let key = parts.pop().unwrap_or_default();
@@ -107,9 +107,9 @@ impl KeyStroke {
                 "shift" => KeyModifiers::SHIFT,
                 "super" | "cmd" => KeyModifiers::SUPER,
                 other => {
-                    return Err(format!(
+                    return Err(WrongKey(format!(
                         "{other:?} is no modifier (ctrl, alt, shift, super)"
-                    ));
+                    )));
                 }
             };
         }
@@ -127,12 +127,15 @@ impl KeyStroke {
             (Some(code), ..) => code,
             (_, Some(number), ..) => KeyCode::F(number),
             (_, _, Some(letter), None) => KeyCode::Char(letter),
-            (_, _, None, _) => return Err("a key is missing".into()),
-            _ => return Err(format!("there is no key {key:?}")),
+            (_, _, None, _) => return Err(WrongKey("a key is missing".into())),
+            _ => return Err(WrongKey(format!("there is no key {key:?}"))),
         };
         Ok(KeyStroke::new(code, modifiers))
     }
 }
+
+/// What is wrong with one key's name.
+struct WrongKey(String);
 
 impl From<&KeyEvent> for KeyStroke {
     fn from(event: &KeyEvent) -> Self {
@@ -200,7 +203,7 @@ impl FromStr for Chord {
             .split_whitespace()
             .map(KeyStroke::parse)
             .collect::<Result<_, _>>()
-            .map_err(fail)?;
+            .map_err(|WrongKey(reason)| fail(reason))?;
         if strokes.is_empty() {
             return Err(fail("it is empty".into()));
         }

@@ -71,16 +71,29 @@ impl Paint {
             return;
         }
         let row = Rect { height: 1, ..area };
-        if let Some(role) = line.background {
-            buffer.set_style(row, self.ground(role));
-        }
+        let ground = line
+            .background
+            .map(|role| self.ground(role))
+            .unwrap_or_default();
+        buffer.set_style(row, ground);
         let mut x = row.x;
         for span in &line.spans {
             let left = usize::from(row.right().saturating_sub(x));
             if left == 0 {
                 break;
             }
-            (x, _) = buffer.set_stringn(x, row.y, &span.text, left, self.style(span.style));
+            let style = self.style(span.style);
+            let start = x;
+            (x, _) = buffer.set_stringn(x, row.y, &span.text, left, style);
+            if !span.text.is_ascii() {
+                // The cell behind a wide character was reset.
+                let drawn = Rect {
+                    x: start,
+                    width: x - start,
+                    ..row
+                };
+                buffer.set_style(drawn, ground.patch(style));
+            }
         }
     }
 

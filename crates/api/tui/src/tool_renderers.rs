@@ -240,16 +240,40 @@ mod tests {
 
     use super::*;
 
-    fn card<'a>(arguments: &'a Value, output: &'a str, outcome: Option<ToolOutcome<'a>>) -> ToolCard<'a> {
-        let status = if outcome.is_some() { ToolStatus::Succeeded } else { ToolStatus::Running };
-        ToolCard { name: "deploy", arguments, status, output, progress: &Value::Null, outcome, elapsed: None }
+    fn card<'a>(
+        arguments: &'a Value,
+        output: &'a str,
+        outcome: Option<ToolOutcome<'a>>,
+    ) -> ToolCard<'a> {
+        let status = if outcome.is_some() {
+            ToolStatus::Succeeded
+        } else {
+            ToolStatus::Running
+        };
+        ToolCard {
+            name: "deploy",
+            arguments,
+            status,
+            output,
+            progress: &Value::Null,
+            outcome,
+            elapsed: None,
+        }
     }
 
     fn rows(card: &ToolCard<'_>, expanded: bool) -> Vec<String> {
         let highlighter = Highlighter::plain();
-        let cx = ToolRenderContext { width: 20, expanded, highlighter: &highlighter };
+        let cx = ToolRenderContext {
+            width: 20,
+            expanded,
+            highlighter: &highlighter,
+        };
         let title = GenericToolRenderer.title(card, &cx);
-        [title].iter().chain(&GenericToolRenderer.body(card, &cx)).map(StyledLine::to_text).collect()
+        [title]
+            .iter()
+            .chain(&GenericToolRenderer.body(card, &cx))
+            .map(StyledLine::to_text)
+            .collect()
     }
 
     #[test]
@@ -257,14 +281,26 @@ mod tests {
         let arguments = json!({ "target": "a\nb", "dry": true });
         let output = "1\n2\n3\n\u{1b}[31m4\u{1b}[0m is a long line of output\n5\n6\n";
         let closed = rows(&card(&arguments, output, None), false);
-        let expected = ["deploy dry=true target=a b", "… 2 more lines", "3", "4 is a long line of ", "output", "5", "6"];
+        let expected = [
+            "deploy dry=true target=a b",
+            "… 2 more lines",
+            "3",
+            "4 is a long line of ",
+            "output",
+            "5",
+            "6",
+        ];
         assert_eq!(closed, expected);
         assert_eq!(rows(&card(&arguments, output, None), true)[1], "1");
     }
 
     #[test]
     fn a_failure_shows_what_the_model_reads() {
-        let outcome = ToolOutcome { text: "no such target", details: &Value::Null, is_error: true };
+        let outcome = ToolOutcome {
+            text: "no such target",
+            details: &Value::Null,
+            is_error: true,
+        };
         let shown = rows(&card(&Value::Null, "partial", Some(outcome)), false);
         assert_eq!(shown, ["deploy ", "no such target"]);
     }

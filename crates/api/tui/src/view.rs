@@ -33,7 +33,7 @@ pub trait View: Send + 'static {
 
     /// Columns that it wants of those available. The status line asks for it; zero hides the view.
     fn width(&mut self, available: u16, cx: &RenderContext<'_>) -> u16 {
-        let _ = cx;
+        let _unused = cx;
         available
     }
 

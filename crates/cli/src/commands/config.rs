@@ -21,13 +21,25 @@ pub fn run(command: ConfigCommand) -> Outcome {
         ConfigCommand::Path { json } => path(&setup, json, &mut out)?,
         ConfigCommand::Trust { directory } => {
             let project = project(&setup, directory);
-            let full = TrustStore::new(setup.paths.trust()).trust(&project).map_err(Failure::failed)?;
-            writeln!(out, "{} is trusted: its .bezel/config.toml is used", full.display())?;
+            let full = TrustStore::new(setup.paths.trust())
+                .trust(&project)
+                .map_err(Failure::failed)?;
+            writeln!(
+                out,
+                "{} is trusted: its .bezel/config.toml is used",
+                full.display()
+            )?;
         }
         ConfigCommand::Untrust { directory } => {
             let project = project(&setup, directory);
-            let (full, was) = TrustStore::new(setup.paths.trust()).untrust(&project).map_err(Failure::failed)?;
-            let what = if was { "is no longer trusted" } else { "was not trusted" };
+            let (full, was) = TrustStore::new(setup.paths.trust())
+                .untrust(&project)
+                .map_err(Failure::failed)?;
+            let what = if was {
+                "is no longer trusted"
+            } else {
+                "was not trusted"
+            };
             writeln!(out, "{} {what}", full.display())?;
         }
         ConfigCommand::Schema => out.write_all(config::published_schema().as_bytes())?,
@@ -39,8 +51,10 @@ pub fn run(command: ConfigCommand) -> Outcome {
 fn project(setup: &Setup, directory: Option<PathBuf>) -> PathBuf {
     match directory {
         Some(directory) => setup.directory.join(directory),
-        None => config::project_file(&setup.directory)
-            .map_or_else(|| setup.directory.clone(), |file| config::project_of(&file).to_owned()),
+        None => config::project_file(&setup.directory).map_or_else(
+            || setup.directory.clone(),
+            |file| config::project_of(&file).to_owned(),
+        ),
     }
 }
 
@@ -50,16 +64,29 @@ fn check(setup: &Setup, file: Option<PathBuf>, out: &mut dyn Write) -> Outcome {
         Some(file) => {
             let user = setup.directory.join(file);
             if !user.exists() {
-                return Err(Failure::usage(anyhow::anyhow!("there is no file {}", user.display())));
+                return Err(Failure::usage(anyhow::anyhow!(
+                    "there is no file {}",
+                    user.display()
+                )));
             }
-            config::load(&Sources { user, ..Sources::default() }, manifest::plugins)?
+            config::load(
+                &Sources {
+                    user,
+                    ..Sources::default()
+                },
+                manifest::plugins,
+            )?
         }
     };
     for file in &loaded.files {
         writeln!(out, "{} is valid", file.display())?;
     }
     if loaded.files.is_empty() {
-        writeln!(out, "There is no configuration file; {} would be read", setup.paths.config.display())?;
+        writeln!(
+            out,
+            "There is no configuration file; {} would be read",
+            setup.paths.config.display()
+        )?;
     }
     if let Some(file) = &loaded.untrusted {
         writeln!(out, "{}", untrusted_notice(file))?;
@@ -81,7 +108,10 @@ fn path(setup: &Setup, as_json: bool, out: &mut dyn Write) -> Outcome<()> {
         ("state", Some(&paths.state)),
     ];
     if as_json {
-        let object: Map<String, Value> = rows.iter().map(|(name, path)| ((*name).to_owned(), json!(path))).collect();
+        let object: Map<String, Value> = rows
+            .iter()
+            .map(|(name, path)| ((*name).to_owned(), json!(path)))
+            .collect();
         writeln!(out, "{}", Value::Object(object))?;
         return Ok(());
     }
@@ -97,8 +127,11 @@ fn show(loaded: &Loaded, as_json: bool, out: &mut dyn Write) -> Outcome<()> {
     let mut values = serde_json::to_value(&loaded.config).map_err(Failure::failed)?;
     mask_headers(&mut values);
     if as_json {
-        let origins: Map<String, Value> =
-            loaded.origins.iter().map(|(path, origin)| (path.clone(), Value::String(origin.to_string()))).collect();
+        let origins: Map<String, Value> = loaded
+            .origins
+            .iter()
+            .map(|(path, origin)| (path.clone(), Value::String(origin.to_string())))
+            .collect();
         let object = json!({
             "config": values,
             "origins": origins,
@@ -110,9 +143,17 @@ fn show(loaded: &Loaded, as_json: bool, out: &mut dyn Write) -> Outcome<()> {
     }
     let mut lines = Vec::new();
     flatten("", &values, &mut lines);
-    let width = lines.iter().map(|(path, value)| path.len() + value.len() + 3).max().unwrap_or(0).min(60);
+    let width = lines
+        .iter()
+        .map(|(path, value)| path.len() + value.len() + 3)
+        .max()
+        .unwrap_or(0)
+        .min(60);
     for (path, value) in lines {
-        let origin = loaded.origins.get(&path).map_or_else(|| "default".to_owned(), ToString::to_string);
+        let origin = loaded
+            .origins
+            .get(&path)
+            .map_or_else(|| "default".to_owned(), ToString::to_string);
         let setting = format!("{path} = {value}");
         writeln!(out, "{setting:<width$}  # {origin}")?;
     }
@@ -124,8 +165,14 @@ fn show(loaded: &Loaded, as_json: bool, out: &mut dyn Write) -> Outcome<()> {
 
 /// Header values often hold keys.
 fn mask_headers(values: &mut Value) {
-    let providers = values["providers"].as_object_mut().into_iter().flat_map(|all| all.values_mut());
-    for header in providers.filter_map(|provider| provider.get_mut("headers")?.as_object_mut()).flat_map(|all| all.values_mut()) {
+    let providers = values["providers"]
+        .as_object_mut()
+        .into_iter()
+        .flat_map(|all| all.values_mut());
+    for header in providers
+        .filter_map(|provider| provider.get_mut("headers")?.as_object_mut())
+        .flat_map(|all| all.values_mut())
+    {
         *header = Value::String("********".to_owned());
     }
 }

@@ -55,15 +55,30 @@ struct Check {
 
 impl Check {
     fn good(name: &'static str, found: impl Into<String>) -> Self {
-        Check { name, verdict: Verdict::Good, found: found.into(), fix: None }
+        Check {
+            name,
+            verdict: Verdict::Good,
+            found: found.into(),
+            fix: None,
+        }
     }
 
     fn note(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Check { name, verdict: Verdict::Note, found: found.into(), fix: Some(fix.into()) }
+        Check {
+            name,
+            verdict: Verdict::Note,
+            found: found.into(),
+            fix: Some(fix.into()),
+        }
     }
 
     fn bad(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Check { name, verdict: Verdict::Bad, found: found.into(), fix: Some(fix.into()) }
+        Check {
+            name,
+            verdict: Verdict::Bad,
+            found: found.into(),
+            fix: Some(fix.into()),
+        }
     }
 }
 
@@ -74,9 +89,12 @@ pub fn run(arguments: DoctorArguments) -> Outcome {
     configuration(&setup, &mut checks);
     variables(&mut checks);
     checks.push(keys(&setup));
-    for (name, directory) in
-        [("data", &setup.paths.data), ("run", &setup.paths.run), ("logs", &setup.paths.logs), ("state", &setup.paths.state)]
-    {
+    for (name, directory) in [
+        ("data", &setup.paths.data),
+        ("run", &setup.paths.run),
+        ("logs", &setup.paths.logs),
+        ("state", &setup.paths.state),
+    ] {
         checks.push(writable(name, directory));
     }
     checks.push(space(&setup.paths.data));
@@ -106,29 +124,56 @@ pub fn run(arguments: DoctorArguments) -> Outcome {
 fn configuration(setup: &Setup, checks: &mut Vec<Check>) {
     match config::load(&setup.sources(Vec::new()), manifest::plugins) {
         Ok(loaded) => {
-            let files: Vec<String> = loaded.files.iter().map(|file| file.display().to_string()).collect();
-            let found = if files.is_empty() { "no file, all defaults".to_owned() } else { files.join(", ") };
+            let files: Vec<String> = loaded
+                .files
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect();
+            let found = if files.is_empty() {
+                "no file, all defaults".to_owned()
+            } else {
+                files.join(", ")
+            };
             checks.push(Check::good("config", found));
             if let Some(file) = loaded.untrusted {
-                checks.push(Check::note("project", "a configuration that is not trusted", untrusted_notice(&file)));
+                checks.push(Check::note(
+                    "project",
+                    "a configuration that is not trusted",
+                    untrusted_notice(&file),
+                ));
             }
         }
         Err(LoadError::Invalid(errors)) => {
             let found = format!("{} mistakes", errors.0.len());
-            checks.push(Check::bad("config", found, "`bezel config check` shows each at its line"));
+            checks.push(Check::bad(
+                "config",
+                found,
+                "`bezel config check` shows each at its line",
+            ));
         }
         Err(error) => checks.push(Check::bad("config", error.to_string(), "see above")),
     }
 }
 
 fn variables(checks: &mut Vec<Check>) {
-    let known: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).chain(OTHER_VARIABLES.iter().copied()).collect();
-    for name in environment().into_keys().filter(|name| name.starts_with("BEZEL_") && !known.contains(&name.as_str())) {
+    let known: Vec<&str> = VARIABLES
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(OTHER_VARIABLES.iter().copied())
+        .collect();
+    for name in environment()
+        .into_keys()
+        .filter(|name| name.starts_with("BEZEL_") && !known.contains(&name.as_str()))
+    {
         let fix = match nearest(&name, known.iter().copied()) {
             Some(near) => format!("did you mean {near}?"),
             None => format!("known: {}", known.join(", ")),
         };
-        checks.push(Check::note("variable", format!("{name} is set and means nothing"), fix));
+        checks.push(Check::note(
+            "variable",
+            format!("{name} is set and means nothing"),
+            fix,
+        ));
     }
 }
 
@@ -148,7 +193,12 @@ fn keys(setup: &Setup) -> Check {
         }
     }
     for (provider, names) in KEY_VARIABLES {
-        found.extend(names.iter().filter(|name| set(name)).map(|name| format!("{provider} ({name})")));
+        found.extend(
+            names
+                .iter()
+                .filter(|name| set(name))
+                .map(|name| format!("{provider} ({name})")),
+        );
     }
     if found.is_empty() {
         let fix = "set a provider's key, for example ANTHROPIC_API_KEY, or name one with `api_key_env`; `bezel tour` needs none";
@@ -158,32 +208,55 @@ fn keys(setup: &Setup) -> Check {
 }
 
 fn writable(name: &'static str, directory: &Path) -> Check {
-    let existing = directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(directory);
-    let access = rustix::fs::access(existing, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
+    let existing = directory
+        .ancestors()
+        .find(|ancestor| ancestor.exists())
+        .unwrap_or(directory);
+    let access = rustix::fs::access(
+        existing,
+        rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK,
+    );
     match access {
         Ok(()) if existing.is_dir() => Check::good(name, directory.display().to_string()),
-        Ok(()) => {
-            Check::bad(name, format!("{} is not a directory", existing.display()), "remove it, or set BEZEL_HOME elsewhere")
-        }
+        Ok(()) => Check::bad(
+            name,
+            format!("{} is not a directory", existing.display()),
+            "remove it, or set BEZEL_HOME elsewhere",
+        ),
         Err(error) => {
             let found = format!("{} cannot be written: {error}", existing.display());
-            Check::bad(name, found, "make it writable, or set BEZEL_HOME to a directory that is")
+            Check::bad(
+                name,
+                found,
+                "make it writable, or set BEZEL_HOME to a directory that is",
+            )
         }
     }
 }
 
 fn space(directory: &Path) -> Check {
-    let existing = directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(directory);
+    let existing = directory
+        .ancestors()
+        .find(|ancestor| ancestor.exists())
+        .unwrap_or(directory);
     match rustix::fs::statvfs(existing) {
         Ok(volume) => {
             let free = volume.f_bavail.saturating_mul(volume.f_frsize);
             let found = format!("{} MiB free", free / (1024 * 1024));
             if free < WANTED_SPACE {
-                return Check::bad("space", found, "free some, or set BEZEL_HOME to a volume that has more");
+                return Check::bad(
+                    "space",
+                    found,
+                    "free some, or set BEZEL_HOME to a volume that has more",
+                );
             }
             Check::good("space", found)
         }
-        Err(error) => Check::note("space", format!("cannot be told: {error}"), "look with `df`"),
+        Err(error) => Check::note(
+            "space",
+            format!("cannot be told: {error}"),
+            "look with `df`",
+        ),
     }
 }
 
@@ -195,15 +268,23 @@ fn server(setup: &Setup, checks: &mut Vec<Check>) {
             if major(&owner.version) == major(own) {
                 checks.push(Check::good("server", found));
             } else {
-                let fix = format!("this is version {own}: run `bezel server stop`; the next command starts the new one");
+                let fix = format!(
+                    "this is version {own}: run `bezel server stop`; the next command starts the new one"
+                );
                 checks.push(Check::bad("server", found, fix));
             }
         }
         Ok(Status::Silent(owner)) => {
             let found = format!("process {} takes no connections", owner.pid);
-            checks.push(Check::bad("server", found, "`bezel server logs` may say why, `bezel server stop` ends it"));
+            checks.push(Check::bad(
+                "server",
+                found,
+                "`bezel server logs` may say why, `bezel server stop` ends it",
+            ));
         }
-        Ok(Status::Stopped) => checks.push(Check::good("server", "does not run; started on demand")),
+        Ok(Status::Stopped) => {
+            checks.push(Check::good("server", "does not run; started on demand"))
+        }
         Err(error) => checks.push(Check::bad("server", error.to_string(), "see above")),
     }
     let files: [(&'static str, PathBuf, u32); 3] = [
@@ -212,13 +293,26 @@ fn server(setup: &Setup, checks: &mut Vec<Check>) {
         ("token", setup.paths.token(), 0o077),
     ];
     for (name, file, forbidden) in files {
-        let Ok(metadata) = std::fs::symlink_metadata(&file) else { continue };
+        let Ok(metadata) = std::fs::symlink_metadata(&file) else {
+            continue;
+        };
         if metadata.uid() != rustix::process::geteuid().as_raw() {
-            let fix = format!("remove {}, or set BEZEL_HOME to a directory of your own", file.display());
+            let fix = format!(
+                "remove {}, or set BEZEL_HOME to a directory of your own",
+                file.display()
+            );
             checks.push(Check::bad(name, "belongs to another user", fix));
         } else if metadata.mode() & forbidden != 0 {
-            let found = format!("{} is open to others (mode {:o})", file.display(), metadata.mode() & 0o777);
-            checks.push(Check::bad(name, found, format!("chmod go= {}", file.display())));
+            let found = format!(
+                "{} is open to others (mode {:o})",
+                file.display(),
+                metadata.mode() & 0o777
+            );
+            checks.push(Check::bad(
+                name,
+                found,
+                format!("chmod go= {}", file.display()),
+            ));
         }
     }
 }
@@ -229,48 +323,91 @@ fn major(version: &str) -> &str {
 
 fn terminal(checks: &mut Vec<Check>) {
     if !io::stdout().is_terminal() {
-        checks.push(Check::note("terminal", "none here", "`bezel` opens its interface in a terminal; `bezel run` needs none"));
+        checks.push(Check::note(
+            "terminal",
+            "none here",
+            "`bezel` opens its interface in a terminal; `bezel run` needs none",
+        ));
         return;
     }
     let variables = environment();
     let term = variables.get("TERM").map_or("", String::as_str);
     if term.is_empty() || term == "dumb" {
-        checks.push(Check::bad("terminal", format!("TERM={term:?}"), "set TERM, for example TERM=xterm-256color"));
+        checks.push(Check::bad(
+            "terminal",
+            format!("TERM={term:?}"),
+            "set TERM, for example TERM=xterm-256color",
+        ));
         return;
     }
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row));
+    let size = rustix::termios::tcgetwinsize(io::stdout())
+        .ok()
+        .map(|size| (size.ws_col, size.ws_row));
     let shown = size.map_or_else(String::new, |(columns, rows)| format!(", {columns}×{rows}"));
     match size {
         Some((columns, rows)) if columns < 80 || rows < 24 => {
-            checks.push(Check::note("terminal", format!("{term}{shown}"), "80×24 or more shows everything"));
+            checks.push(Check::note(
+                "terminal",
+                format!("{term}{shown}"),
+                "80×24 or more shows everything",
+            ));
         }
         _ => checks.push(Check::good("terminal", format!("{term}{shown}"))),
     }
-    let colours = variables.get("COLORTERM").is_some_and(|value| value == "truecolor" || value == "24bit");
+    let colours = variables
+        .get("COLORTERM")
+        .is_some_and(|value| value == "truecolor" || value == "24bit");
     if !colours && !term.contains("256color") && !term.contains("direct") {
-        checks.push(Check::note("colours", "16 at most", "use a terminal with 256 colours, or set COLORTERM=truecolor"));
+        checks.push(Check::note(
+            "colours",
+            "16 at most",
+            "use a terminal with 256 colours, or set COLORTERM=truecolor",
+        ));
     }
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| variables.get(*name).filter(|value| !value.is_empty()));
-    let unicode = locale.is_some_and(|value| value.to_uppercase().replace('-', "").contains("UTF8"));
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| variables.get(*name).filter(|value| !value.is_empty()));
+    let unicode =
+        locale.is_some_and(|value| value.to_uppercase().replace('-', "").contains("UTF8"));
     if !unicode {
-        checks.push(Check::note("locale", "does not say UTF-8", "set for example LANG=C.UTF-8"));
+        checks.push(Check::note(
+            "locale",
+            "does not say UTF-8",
+            "set for example LANG=C.UTF-8",
+        ));
     }
 }
 
 fn programs(checks: &mut Vec<Check>) {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let find = |name: &str| std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file());
+    let find = |name: &str| {
+        std::env::split_paths(&path)
+            .map(|directory| directory.join(name))
+            .find(|file| file.is_file())
+    };
     match find("bash").or_else(|| find("sh")) {
         Some(shell) => checks.push(Check::good("shell", shell.display().to_string())),
-        None => checks.push(Check::bad("shell", "neither bash nor sh is on PATH", "install one; the agent's commands run in it")),
+        None => checks.push(Check::bad(
+            "shell",
+            "neither bash nor sh is on PATH",
+            "install one; the agent's commands run in it",
+        )),
     }
     match find("git") {
         Some(git) => checks.push(Check::good("git", git.display().to_string())),
-        None => checks.push(Check::note("git", "not on PATH", "install it; projects without it still work")),
+        None => checks.push(Check::note(
+            "git",
+            "not on PATH",
+            "install it; projects without it still work",
+        )),
     }
     // Searching is built in; this one only matters to commands that the agent writes.
     match find("rg") {
         Some(rg) => checks.push(Check::good("rg", rg.display().to_string())),
-        None => checks.push(Check::note("rg", "not on PATH", "optional: Bezel's own search is built in")),
+        None => checks.push(Check::note(
+            "rg",
+            "not on PATH",
+            "optional: Bezel's own search is built in",
+        )),
     }
 }

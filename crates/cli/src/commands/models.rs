@@ -21,16 +21,23 @@ use crate::{logging, standalone};
 /// Runs the command.
 pub fn run(arguments: ModelsArguments) -> Outcome {
     let setup = Setup::new(arguments.cwd.as_deref())?;
-    logging::start(logging::Target::File(setup.paths.logs.join("client.log"))).map_err(Failure::usage)?;
+    logging::start(logging::Target::File(setup.paths.logs.join("client.log")))
+        .map_err(Failure::usage)?;
     let loaded = setup.load(Vec::new())?;
     if let Some(file) = &loaded.untrusted {
         tell(&untrusted_notice(file));
     }
     let scratch = Scratch::new()?;
-    let server = standalone::start(&standalone::throwaway(&setup.paths, scratch.path()), &loaded.config)?;
+    let server = standalone::start(
+        &standalone::throwaway(&setup.paths, scratch.path()),
+        &loaded.config,
+        Vec::new(),
+    )?;
     let state = runtime()?.block_on(async {
         let cx = Context::background();
-        let joined = join_through(&cx, server.connect.clone(), server.credential.clone()).await.map_err(Failure::failed)?;
+        let joined = join_through(&cx, server.connect.clone(), server.credential.clone())
+            .await
+            .map_err(Failure::failed)?;
         let state = ask(&cx, &joined.link, &setup, arguments.refresh).await;
         joined.leave().await;
         state
@@ -44,30 +51,60 @@ pub fn run(arguments: ModelsArguments) -> Outcome {
     }
     let mut out = io::stdout();
     if arguments.json {
-        writeln!(out, "{}", json!({ "chosen": state.configuration.model, "models": state.catalog.available_models }))?;
+        writeln!(
+            out,
+            "{}",
+            json!({ "chosen": state.configuration.model, "models": state.catalog.available_models })
+        )?;
     } else {
         list(&state, &mut out)?;
     }
-    Ok(if state.catalog.available_models.is_empty() { Exit::NoModel } else { Exit::Done })
+    Ok(if state.catalog.available_models.is_empty() {
+        Exit::NoModel
+    } else {
+        Exit::Done
+    })
 }
 
 async fn ask(cx: &Context, link: &Link, setup: &Setup, refresh: bool) -> Outcome<ModelsState> {
     let management: SessionManagementClient = link.server().use_service();
-    let directory = setup.directory.to_str().context("the directory's name is not UTF-8").map_err(Failure::usage)?;
+    let directory = setup
+        .directory
+        .to_str()
+        .context("the directory's name is not UTF-8")
+        .map_err(Failure::usage)?;
     let environment = Some(LaunchEnvironment(environment()));
-    let options = CreateSession { directory: directory.to_owned(), environment: environment.clone(), ..CreateSession::default() };
-    let told = |error: &dyn std::fmt::Display| Failure::failed(anyhow!("cannot ask for the models: {error}"));
-    let session = management.create(cx, options).await.map_err(|error| told(&error))?;
-    management.attach(cx, session.session_id, environment).await.map_err(|error| told(&error))?;
+    let options = CreateSession {
+        directory: directory.to_owned(),
+        environment: environment.clone(),
+        ..CreateSession::default()
+    };
+    let told = |error: &dyn std::fmt::Display| {
+        Failure::failed(anyhow!("cannot ask for the models: {error}"))
+    };
+    let session = management
+        .create(cx, options)
+        .await
+        .map_err(|error| told(&error))?;
+    management
+        .attach(cx, session.session_id, environment)
+        .await
+        .map_err(|error| told(&error))?;
     let attachment = link.attached().attachment();
-    let attached = attachment.wait_for(cx, |state| !matches!(state, AttachmentState::Attaching { .. })).await;
+    let attached = attachment
+        .wait_for(cx, |state| {
+            !matches!(state, AttachmentState::Attaching { .. })
+        })
+        .await;
     attached.map_err(Failure::failed)?;
     let models: ModelsClient = link.attached().use_service();
     let state = models.state();
     if refresh {
         models.refresh(cx).await.map_err(|error| told(&error))?;
     }
-    Ok(ModelsState::clone(&*state.ready(cx).await.map_err(Failure::failed)?))
+    Ok(ModelsState::clone(
+        &*state.ready(cx).await.map_err(Failure::failed)?,
+    ))
 }
 
 fn list(state: &ModelsState, out: &mut dyn Write) -> io::Result<()> {
@@ -79,10 +116,22 @@ fn list(state: &ModelsState, out: &mut dyn Write) -> io::Result<()> {
         );
     }
     let names: Vec<String> = models.iter().map(|spec| spec.model.to_string()).collect();
-    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+    let width = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or_default();
     for (name, spec) in names.iter().zip(models) {
-        let mark = if state.configuration.model.as_ref() == Some(&spec.model) { '*' } else { ' ' };
-        writeln!(out, "{}", format!("{mark} {name:<width$}  {}", facts(spec)).trim_end())?;
+        let mark = if state.configuration.model.as_ref() == Some(&spec.model) {
+            '*'
+        } else {
+            ' '
+        };
+        writeln!(
+            out,
+            "{}",
+            format!("{mark} {name:<width$}  {}", facts(spec)).trim_end()
+        )?;
     }
     Ok(())
 }
@@ -99,7 +148,10 @@ fn facts(spec: &ModelSpec) -> String {
         facts.push("sees pictures".to_owned());
     }
     if let Some(prices) = spec.prices {
-        facts.push(format!("${} in, ${} out per million", prices.input, prices.output));
+        facts.push(format!(
+            "${} in, ${} out per million",
+            prices.input, prices.output
+        ));
     }
     facts.join(", ")
 }

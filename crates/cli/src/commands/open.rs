@@ -4,7 +4,9 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use bezel_host_tui::{Launch, LaunchSession, StartError, TerminalOptions, ThemeChoice, TuiHost, TuiOptions};
+use bezel_host_tui::{
+    Launch, LaunchSession, StartError, TerminalOptions, ThemeChoice, TuiHost, TuiOptions,
+};
 use bezel_plugin::Deadlines;
 use bezel_rpc::{Connect, Credential};
 use bezel_session_types::ModelRef;
@@ -22,12 +24,21 @@ use crate::{logging, standalone};
 /// Opens the interface, or plays the tour where there is no terminal.
 pub fn run(arguments: OpenArguments) -> Outcome {
     let setup = Setup::new(arguments.cwd.as_deref())?;
-    let flags = arguments.model.iter().map(|model| ("--model", "model", model.clone())).collect();
+    let flags = arguments
+        .model
+        .iter()
+        .map(|model| ("--model", "model", model.clone()))
+        .collect();
     let loaded = setup.load(flags)?;
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return tour::run(TourArguments::default());
     }
-    let model = arguments.model.as_deref().map(str::parse::<ModelRef>).transpose().map_err(Failure::usage)?;
+    let model = arguments
+        .model
+        .as_deref()
+        .map(str::parse::<ModelRef>)
+        .transpose()
+        .map_err(Failure::usage)?;
     let session = match (arguments.which.session, arguments.which.resume) {
         (Some(id), _) => LaunchSession::Id(id),
         (None, true) => LaunchSession::Last,
@@ -36,10 +47,20 @@ pub fn run(arguments: OpenArguments) -> Outcome {
     if let Some(file) = &loaded.untrusted {
         tell(&untrusted_notice(file));
     }
-    let (launch, chosen) = (launch(&setup, session, String::new()), chosen(&loaded, model)?);
+    let (launch, chosen) = (
+        launch(&setup, session, String::new()),
+        chosen(&loaded, model)?,
+    );
     if arguments.standalone {
-        let server = standalone::start(&setup.paths, &loaded.config)?;
-        let shown = show(&setup, &loaded.config, &chosen, launch, Arc::clone(&server.connect), server.credential.clone());
+        let server = standalone::start(&setup.paths, &loaded.config, Vec::new())?;
+        let shown = show(
+            &setup,
+            &loaded.config,
+            &chosen,
+            launch,
+            Arc::clone(&server.connect),
+            server.credential.clone(),
+        );
         server.stop();
         return shown;
     }
@@ -50,13 +71,23 @@ pub fn run(arguments: OpenArguments) -> Outcome {
 
 /// How new sessions begin.
 fn chosen(loaded: &Loaded, model: Option<ModelRef>) -> Outcome<Chosen> {
-    let permission_mode = serde_json::to_value(loaded.config.permission_mode).map_err(Failure::failed)?;
-    Ok(Chosen { model, thinking: None, permission_mode })
+    let permission_mode =
+        serde_json::to_value(loaded.config.permission_mode).map_err(Failure::failed)?;
+    Ok(Chosen {
+        model,
+        thinking: None,
+        permission_mode,
+    })
 }
 
 /// What the interface begins with.
 pub fn launch(setup: &Setup, session: LaunchSession, prompt: String) -> Launch {
-    Launch { directory: setup.directory.clone(), session, prompt, environment: environment() }
+    Launch {
+        directory: setup.directory.clone(),
+        session,
+        prompt,
+        environment: environment(),
+    }
 }
 
 /// Shows the interface until the person leaves.
@@ -69,7 +100,8 @@ pub fn show(
     credential: Credential,
 ) -> Outcome {
     bezel_host_tui::install_panic_hook();
-    logging::start(logging::Target::File(setup.paths.logs.join("tui.log"))).map_err(Failure::usage)?;
+    logging::start(logging::Target::File(setup.paths.logs.join("tui.log")))
+        .map_err(Failure::usage)?;
     runtime()?.block_on(async {
         let started = TuiHost::start(TuiOptions {
             manifest: manifest::tui(config, chosen),
@@ -84,7 +116,8 @@ pub fn show(
             .await
             .map_err(|error| match error {
                 StartError::Terminal(_) => Failure::failed(
-                    anyhow::Error::new(error).context("cannot use this terminal; `bezel run` works without one"),
+                    anyhow::Error::new(error)
+                        .context("cannot use this terminal; `bezel run` works without one"),
                 ),
                 StartError::Assembly(_) => Failure::failed(error),
             })?
@@ -99,7 +132,9 @@ pub fn show(
         match exit.quit.code {
             0 => Ok(Exit::Done),
             130 => Ok(Exit::Interrupted),
-            _ if exit.quit.message.is_empty() => Err(Failure::failed(anyhow!("the interface ended; the log has more"))),
+            _ if exit.quit.message.is_empty() => Err(Failure::failed(anyhow!(
+                "the interface ended; the log has more"
+            ))),
             _ => Ok(Exit::Failed),
         }
     })

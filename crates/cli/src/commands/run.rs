@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use bezel_context::{Context, Spawner, TaskScope};
-use bezel_host_headless::{Choice, HeadlessError, HeadlessOptions, HeadlessOutcome, Printer, Terminals};
+use bezel_host_headless::{
+    Choice, HeadlessError, HeadlessOptions, HeadlessOutcome, Printer, Terminals,
+};
 use bezel_rpc::Link;
 use bezel_session_types::ModelRef;
 use bezel_sessions_contract::LaunchEnvironment;
@@ -29,8 +31,13 @@ const PIPE: Duration = Duration::from_secs(3);
 /// Runs the command.
 pub fn run(arguments: RunArguments) -> Outcome {
     let setup = Setup::new(arguments.cwd.as_deref())?;
-    logging::start(logging::Target::File(setup.paths.logs.join("client.log"))).map_err(Failure::usage)?;
-    let flags = arguments.model.iter().map(|model| ("--model", "model", model.clone())).collect();
+    logging::start(logging::Target::File(setup.paths.logs.join("client.log")))
+        .map_err(Failure::usage)?;
+    let flags = arguments
+        .model
+        .iter()
+        .map(|model| ("--model", "model", model.clone()))
+        .collect();
     let loaded = setup.load(flags)?;
     if arguments.permission_mode.is_some() && arguments.which != WhichSession::default() {
         let what = "--permission-mode belongs to a new session; one that goes on keeps the mode that it began with";
@@ -44,7 +51,7 @@ pub fn run(arguments: RunArguments) -> Outcome {
     let runtime = runtime()?;
     let json = arguments.json;
     if arguments.standalone {
-        let server = standalone::start(&setup.paths, &loaded.config)?;
+        let server = standalone::start(&setup.paths, &loaded.config, Vec::new())?;
         let outcome = runtime.block_on(async {
             let cx = Context::background();
             let joined = join_through(&cx, server.connect.clone(), server.credential.clone()).await;
@@ -85,9 +92,14 @@ async fn print(
     let mut activity = io::stderr();
     let terminals = Terminals {
         answer: out.is_terminal(),
-        activity: activity.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        activity: activity.is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
-    let mut printer = if json { Printer::json(&mut out) } else { Printer::text(&mut out, &mut activity, terminals) };
+    let mut printer = if json {
+        Printer::json(&mut out)
+    } else {
+        Printer::text(&mut out, &mut activity, terminals)
+    };
     match bezel_host_headless::run(cx, link, options, interrupts, &mut printer).await {
         Ok(outcome) => Ok(outcome),
         Err(HeadlessError::Output(error)) => Err(error.into()),
@@ -98,7 +110,9 @@ async fn print(
 fn interrupts(spawner: &Spawner) -> Outcome<UnboundedReceiver<()>> {
     let (sender, receiver) = unbounded_channel();
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
-        let mut signals = signal(kind).context("cannot listen for Ctrl-C").map_err(Failure::failed)?;
+        let mut signals = signal(kind)
+            .context("cannot listen for Ctrl-C")
+            .map_err(Failure::failed)?;
         let sender = sender.clone();
         drop(spawner.spawn("interrupts", async move {
             while signals.recv().await.is_some() && sender.send(()).is_ok() {}
@@ -107,13 +121,30 @@ fn interrupts(spawner: &Spawner) -> Outcome<UnboundedReceiver<()>> {
     Ok(receiver)
 }
 
-fn options(setup: &Setup, loaded: &Loaded, arguments: &RunArguments, prompt: String) -> Outcome<HeadlessOptions> {
-    let model = arguments.model.as_deref().map(str::parse::<ModelRef>).transpose().map_err(Failure::usage)?;
-    let permission: Permission = arguments.permission_mode.unwrap_or(loaded.config.permission_mode);
+fn options(
+    setup: &Setup,
+    loaded: &Loaded,
+    arguments: &RunArguments,
+    prompt: String,
+) -> Outcome<HeadlessOptions> {
+    let model = arguments
+        .model
+        .as_deref()
+        .map(str::parse::<ModelRef>)
+        .transpose()
+        .map_err(Failure::usage)?;
+    let permission: Permission = arguments
+        .permission_mode
+        .unwrap_or(loaded.config.permission_mode);
     let choice = choice(&arguments.which, model.clone(), permission);
     let directory = setup.directory.to_str().map(str::to_owned);
     let directory = directory
-        .with_context(|| format!("cannot work in {}: its name is not UTF-8", setup.directory.display()))
+        .with_context(|| {
+            format!(
+                "cannot work in {}: its name is not UTF-8",
+                setup.directory.display()
+            )
+        })
         .map_err(Failure::usage)?;
     Ok(HeadlessOptions {
         prompt,
@@ -121,7 +152,11 @@ fn options(setup: &Setup, loaded: &Loaded, arguments: &RunArguments, prompt: Str
         directory,
         environment: LaunchEnvironment(environment()),
         // Who asks for it by name gets it.
-        stand_in: loaded.config.model.is_none().then(|| manifest::STAND_IN.to_owned()),
+        stand_in: loaded
+            .config
+            .model
+            .is_none()
+            .then(|| manifest::STAND_IN.to_owned()),
         switch_model: model,
     })
 }
@@ -131,14 +166,22 @@ pub fn choice(which: &WhichSession, model: Option<ModelRef>, permission: Permiss
     match (&which.session, which.resume) {
         (Some(id), _) => Choice::Id(id.clone()),
         (None, true) => Choice::Newest,
-        (None, false) => Choice::New { model, permission_mode: permission.into() },
+        (None, false) => Choice::New {
+            model,
+            permission_mode: permission.into(),
+        },
     }
 }
 
 /// A runtime for a client: one thread, this one.
 pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
-    runtime.context("cannot start the runtime").map_err(Failure::failed)
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .build();
+    runtime
+        .context("cannot start the runtime")
+        .map_err(Failure::failed)
 }
 
 /// Says something on standard error, where somebody may read it.
@@ -152,21 +195,34 @@ fn prompt(words: &[String]) -> Outcome<String> {
     let given = words.join(" ");
     let only_input = words.is_empty() || given == "-";
     if only_input && io::stdin().is_terminal() && words.is_empty() {
-        return Err(Failure::usage(anyhow!("no prompt: write it behind `bezel run`, or pipe it in")));
+        return Err(Failure::usage(anyhow!(
+            "no prompt: write it behind `bezel run`, or pipe it in"
+        )));
     }
-    let piped = if only_input || !io::stdin().is_terminal() { input(only_input)? } else { String::new() };
+    let piped = if only_input || !io::stdin().is_terminal() {
+        input(only_input)?
+    } else {
+        String::new()
+    };
     joined(if only_input { "" } else { &given }, &piped)
 }
 
 fn joined(given: &str, piped: &str) -> Outcome<String> {
     let prompt = match (given.trim().is_empty(), piped.trim().is_empty()) {
-        (true, true) => return Err(Failure::usage(anyhow!("the prompt is empty: say what to do"))),
+        (true, true) => {
+            return Err(Failure::usage(anyhow!(
+                "the prompt is empty: say what to do"
+            )));
+        }
         (false, true) => given.to_owned(),
         (true, false) => piped.to_owned(),
         (false, false) => format!("{given}\n\n{piped}"),
     };
     if prompt.len() > MOST {
-        let what = format!("the prompt has {} bytes and {MOST} is the most: put it into a file and name the file", prompt.len());
+        let what = format!(
+            "the prompt has {} bytes and {MOST} is the most: put it into a file and name the file",
+            prompt.len()
+        );
         return Err(Failure::usage(anyhow!(what)));
     }
     Ok(prompt)
@@ -186,7 +242,8 @@ fn input(needed: bool) -> Outcome<String> {
         .read_to_end(&mut bytes)
         .context("cannot read standard input")
         .map_err(Failure::usage)?;
-    String::from_utf8(bytes).map_err(|_| Failure::usage(anyhow!("standard input is not UTF-8 text")))
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::usage(anyhow!("standard input is not UTF-8 text")))
 }
 
 fn speaks(stdin: &io::Stdin) -> bool {
@@ -195,10 +252,16 @@ fn speaks(stdin: &io::Stdin) -> bool {
         return true;
     }
     let mut polled = [PollFd::new(stdin, PollFlags::IN)];
-    let timeout = Timespec { tv_sec: PIPE.as_secs().cast_signed(), tv_nsec: 0 };
+    let timeout = Timespec {
+        tv_sec: PIPE.as_secs().cast_signed(),
+        tv_nsec: 0,
+    };
     match poll(&mut polled, Some(&timeout)) {
         Ok(0) => {
-            tell(&format!("notice: standard input stayed silent for {} seconds and is not used", PIPE.as_secs()));
+            tell(&format!(
+                "notice: standard input stayed silent for {} seconds and is not used",
+                PIPE.as_secs()
+            ));
             false
         }
         _ => true,
@@ -222,6 +285,10 @@ mod tests {
         assert_eq!(words(joined("fix", " \n")), Ok("fix".into()));
         assert_eq!(words(joined("", "log\n")), Ok("log\n".into()));
         assert!(words(joined(" ", "\n")).unwrap_err().contains("empty"));
-        assert!(words(joined("fix", &"x".repeat(MOST))).unwrap_err().contains("put it into a file"));
+        assert!(
+            words(joined("fix", &"x".repeat(MOST)))
+                .unwrap_err()
+                .contains("put it into a file")
+        );
     }
 }

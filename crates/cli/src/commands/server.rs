@@ -42,7 +42,11 @@ fn status(paths: &Paths, as_json: bool) -> Outcome {
     let mut out = io::stdout();
     if as_json {
         let owner = owner.map(|owner| json!({ "pid": owner.pid, "version": owner.version, "started_at": owner.started_at }));
-        writeln!(out, "{}", json!({ "status": name, "server": owner, "socket": socket }))?;
+        writeln!(
+            out,
+            "{}",
+            json!({ "status": name, "server": owner, "socket": socket })
+        )?;
     } else {
         match &status {
             Status::Running(owner) => writeln!(
@@ -58,8 +62,15 @@ fn status(paths: &Paths, as_json: bool) -> Outcome {
                 "The server, process {}, takes no connections: it starts, ends or hangs; `bezel server logs` may say why",
                 owner.pid
             )?,
-            Status::Stopped => writeln!(out, "The server does not run; the next command that needs it starts it")?,
+            Status::Stopped => writeln!(
+                out,
+                "The server does not run; the next command that needs it starts it"
+            )?,
         }
     }
-    Ok(if matches!(status, Status::Running(_)) { Exit::Done } else { Exit::Failed })
+    Ok(if matches!(status, Status::Running(_)) {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
 }

@@ -7,7 +7,9 @@ use bezel_context::Context;
 use bezel_host_headless::find_session;
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{AssistantContent, Message, ResultContent};
-use bezel_sessions_contract::{SessionDirectoryClient, SessionError, SessionManagementClient, SessionSummary};
+use bezel_sessions_contract::{
+    SessionDirectoryClient, SessionError, SessionManagementClient, SessionSummary,
+};
 use serde_json::json;
 
 use crate::arguments::SessionCommand;
@@ -46,9 +48,16 @@ async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
         SessionCommand::Show { id, limit, json } => {
             let session = found(cx, link, &id).await?;
             let directory: SessionDirectoryClient = link.server().use_service();
-            let messages = directory.messages(cx, session.session_id.clone(), limit).await.map_err(failed)?;
+            let messages = directory
+                .messages(cx, session.session_id.clone(), limit)
+                .await
+                .map_err(failed)?;
             if json {
-                writeln!(out, "{}", json!({ "session": session, "messages": messages }))?;
+                writeln!(
+                    out,
+                    "{}",
+                    json!({ "session": session, "messages": messages })
+                )?;
             } else {
                 show(&session, &messages, &mut out)?;
             }
@@ -58,7 +67,10 @@ async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
             if title.trim().is_empty() {
                 return Err(Failure::usage(anyhow!("the title is empty: write one")));
             }
-            let renamed = management.rename(cx, session.session_id, title).await.map_err(failed)?;
+            let renamed = management
+                .rename(cx, session.session_id, title)
+                .await
+                .map_err(failed)?;
             if json {
                 writeln!(out, "{}", json!(renamed))?;
             } else {
@@ -67,7 +79,10 @@ async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
         }
         SessionCommand::Delete { id, json } => {
             let session = found(cx, link, &id).await?;
-            management.remove(cx, session.session_id.clone()).await.map_err(failed)?;
+            management
+                .remove(cx, session.session_id.clone())
+                .await
+                .map_err(failed)?;
             if json {
                 writeln!(out, "{}", json!({ "deleted": session.session_id }))?;
             } else {
@@ -85,28 +100,59 @@ async fn found(cx: &Context, link: &Link, id: &str) -> Outcome<SessionSummary> {
 fn failed(error: CallError<SessionError>) -> Failure {
     match error {
         CallError::Service(error) => Failure::failed(error),
-        CallError::Rpc(error) => Failure::failed(anyhow!("the server did not do it: {}", error.message)),
+        CallError::Rpc(error) => {
+            Failure::failed(anyhow!("the server did not do it: {}", error.message))
+        }
     }
 }
 
 fn list(sessions: &[SessionSummary], out: &mut dyn Write) -> io::Result<()> {
     if sessions.is_empty() {
-        return writeln!(out, "There are no sessions yet; `bezel` or `bezel run` begins one");
+        return writeln!(
+            out,
+            "There are no sessions yet; `bezel` or `bezel run` begins one"
+        );
     }
     // Ids are ordered by time: close ones begin alike, so that a short form would seldom be enough.
     for session in sessions {
-        let title = if session.title.is_empty() { "(no title yet)" } else { &session.title };
+        let title = if session.title.is_empty() {
+            "(no title yet)"
+        } else {
+            &session.title
+        };
         let status = serde_json::to_value(session.status).ok();
-        let status = status.as_ref().and_then(|status| status.as_str()).unwrap_or_default();
-        let model = session.model.as_ref().map_or_else(String::new, |model| format!("  [{model}]"));
-        let updated = session.updated_at.get(..16).unwrap_or(&session.updated_at).replace('T', " ");
-        writeln!(out, "{}  {updated}  {status:<11}  {}  {}{model}", session.session_id, session.workspace_name, plain(title))?;
+        let status = status
+            .as_ref()
+            .and_then(|status| status.as_str())
+            .unwrap_or_default();
+        let model = session
+            .model
+            .as_ref()
+            .map_or_else(String::new, |model| format!("  [{model}]"));
+        let updated = session
+            .updated_at
+            .get(..16)
+            .unwrap_or(&session.updated_at)
+            .replace('T', " ");
+        writeln!(
+            out,
+            "{}  {updated}  {status:<11}  {}  {}{model}",
+            session.session_id,
+            session.workspace_name,
+            plain(title)
+        )?;
     }
     Ok(())
 }
 
 fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}  {}  {}", session.session_id, session.workspace_name, plain(&session.title))?;
+    writeln!(
+        out,
+        "{}  {}  {}",
+        session.session_id,
+        session.workspace_name,
+        plain(&session.title)
+    )?;
     for message in messages {
         writeln!(out)?;
         match message {
@@ -116,7 +162,9 @@ fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> 
                     match part {
                         AssistantContent::Text { text } => writeln!(out, "{text}")?,
                         AssistantContent::Thinking { .. } => {}
-                        AssistantContent::ToolCall(call) => writeln!(out, "· {} {}", call.name, call.arguments)?,
+                        AssistantContent::ToolCall(call) => {
+                            writeln!(out, "· {} {}", call.name, call.arguments)?
+                        }
                     }
                 }
                 if let Some(error) = &answer.error {
@@ -128,7 +176,9 @@ fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> 
                 writeln!(out, "· {}{failed}:", result.tool)?;
                 for part in &result.content {
                     match part {
-                        ResultContent::Text { text } => writeln!(out, "  {}", text.trim_end().replace('\n', "\n  "))?,
+                        ResultContent::Text { text } => {
+                            writeln!(out, "  {}", text.trim_end().replace('\n', "\n  "))?
+                        }
                         ResultContent::Image(image) => writeln!(out, "  ({})", image.media_type)?,
                     }
                 }
@@ -140,5 +190,13 @@ fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> 
 
 /// On one line, without what would steer a terminal.
 fn plain(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+    text.chars()
+        .map(|character| {
+            if character.is_control() {
+                ' '
+            } else {
+                character
+            }
+        })
+        .collect()
 }

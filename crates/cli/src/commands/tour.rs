@@ -8,6 +8,7 @@ use bezel_host_headless::{Choice, HeadlessOptions};
 use bezel_host_tui::LaunchSession;
 use bezel_session_types::ModelRef;
 use bezel_sessions_contract::{LaunchEnvironment, PermissionMode};
+use serde_json::json;
 
 use crate::arguments::TourArguments;
 use crate::commands::open::{launch, show};
@@ -29,20 +30,48 @@ pub fn run(arguments: TourArguments) -> Outcome {
     let scratch = Scratch::new()?;
     let work = scratch.path().join("tour");
     std::fs::create_dir(&work).map_err(Failure::failed)?;
-    let here = Setup { directory: work.clone(), paths: standalone::throwaway(&setup.paths, scratch.path()) };
-    let model = ModelRef { provider: manifest::STAND_IN.to_owned(), model_id: "tour".to_owned() };
+    let here = Setup {
+        directory: work.clone(),
+        paths: standalone::throwaway(&setup.paths, scratch.path()),
+    };
+    let model = ModelRef {
+        provider: manifest::STAND_IN.to_owned(),
+        model_id: "tour".to_owned(),
+    };
     let interactive = !arguments.json && io::stdout().is_terminal() && io::stdin().is_terminal();
-    let server = standalone::start(&here.paths, &config)?;
-    let outcome = if interactive {
-        let permission_mode = serde_json::to_value(PermissionMode::Full).map_err(Failure::failed)?;
-        let chosen = Chosen { model: Some(model), thinking: None, permission_mode };
-        let launch = launch(&here, LaunchSession::New, PROMPT.to_owned());
-        show(&setup, &config, &chosen, launch, Arc::clone(&server.connect), server.credential.clone())
+    // A person reads along; whatever else reads does not wait.
+    let told = if interactive {
+        json!({ "scratch": work })
     } else {
-        logging::start(logging::Target::File(setup.paths.logs.join("client.log"))).map_err(Failure::usage)?;
+        json!({ "scratch": work, "pace_ms": 0 })
+    };
+    let server = standalone::start(&here.paths, &config, vec![(manifest::STAND_IN, told)])?;
+    let outcome = if interactive {
+        let permission_mode =
+            serde_json::to_value(PermissionMode::Full).map_err(Failure::failed)?;
+        let chosen = Chosen {
+            model: Some(model),
+            thinking: None,
+            permission_mode,
+        };
+        let launch = launch(&here, LaunchSession::New, PROMPT.to_owned());
+        show(
+            &setup,
+            &config,
+            &chosen,
+            launch,
+            Arc::clone(&server.connect),
+            server.credential.clone(),
+        )
+    } else {
+        logging::start(logging::Target::File(setup.paths.logs.join("client.log")))
+            .map_err(Failure::usage)?;
         let options = HeadlessOptions {
             prompt: PROMPT.to_owned(),
-            choice: Choice::New { model: Some(model), permission_mode: PermissionMode::Full },
+            choice: Choice::New {
+                model: Some(model),
+                permission_mode: PermissionMode::Full,
+            },
             directory: work.display().to_string(),
             environment: LaunchEnvironment(environment()),
             switch_model: None,
@@ -50,8 +79,15 @@ pub fn run(arguments: TourArguments) -> Outcome {
         };
         runtime()?.block_on(async {
             let cx = Context::background();
-            let joined = join_through(&cx, Arc::clone(&server.connect), server.credential.clone()).await;
-            play(&cx, joined.map_err(Failure::failed)?, options, arguments.json).await
+            let joined =
+                join_through(&cx, Arc::clone(&server.connect), server.credential.clone()).await;
+            play(
+                &cx,
+                joined.map_err(Failure::failed)?,
+                options,
+                arguments.json,
+            )
+            .await
         })
     };
     server.stop();

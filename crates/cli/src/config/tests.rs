@@ -42,16 +42,24 @@ impl Place {
     }
 
     fn project_file(&self) -> PathBuf {
-        self.sources.directory.as_ref().unwrap().join(".bezel/config.toml")
+        self.sources
+            .directory
+            .as_ref()
+            .unwrap()
+            .join(".bezel/config.toml")
     }
 
     fn trusted(self) -> Self {
-        TrustStore::new(self.sources.trust.clone()).trust(self.sources.directory.as_ref().unwrap()).unwrap();
+        TrustStore::new(self.sources.trust.clone())
+            .trust(self.sources.directory.as_ref().unwrap())
+            .unwrap();
         self
     }
 
     fn variable(mut self, name: &str, value: &str) -> Self {
-        self.sources.environment.insert(name.to_owned(), value.to_owned());
+        self.sources
+            .environment
+            .insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -168,7 +176,7 @@ enabled = "true"
           --> config.toml:19:1
            |
         19 | "ctrk+t" = "models.cycle-thinking"
-           | ^^^^^^^^ did you mean `ctrl`?
+           | ^^^^^^^^ "ctrk+t" is not a key: "ctrk" is no modifier (ctrl, alt, shift, super); write for example "ctrl+t", "shift+tab", "f2" or "ctrl+x s"
 
         error: `plugins.bash.enabled` must be true or false, not text
           --> config.toml:21:11
@@ -179,7 +187,9 @@ enabled = "true"
 
 #[test]
 fn a_broken_file_names_the_line() {
-    Place::new().user("model = \"a::b\"\nthinking = \n[tui\nmouse = true\n").errors(expect![[r#"
+    Place::new()
+        .user("model = \"a::b\"\nthinking = \n[tui\nmouse = true\n")
+        .errors(expect![[r#"
         error: this is not TOML: string values must be quoted, expected literal string
          --> config.toml:2:12
           |
@@ -294,9 +304,24 @@ fn a_later_layer_wins_and_says_where_a_value_came_from() {
     assert_eq!((headers["x"].as_str(), headers["y"].as_str()), ("1", "3"));
     assert_eq!(loaded.origins["model"], Origin::Flag("--model"));
     assert_eq!(loaded.origins["theme"], Origin::Variable("BEZEL_THEME"));
-    assert_eq!(loaded.origins["thinking"], Origin::File { file: place.project_file(), line: 2 });
-    assert_eq!(loaded.origins["providers.a.headers.x"], Origin::File { file: place.sources.user.clone(), line: 7 });
-    assert_eq!(loaded.files, [place.sources.user.clone(), place.project_file()]);
+    assert_eq!(
+        loaded.origins["thinking"],
+        Origin::File {
+            file: place.project_file(),
+            line: 2
+        }
+    );
+    assert_eq!(
+        loaded.origins["providers.a.headers.x"],
+        Origin::File {
+            file: place.sources.user.clone(),
+            line: 7
+        }
+    );
+    assert_eq!(
+        loaded.files,
+        [place.sources.user.clone(), place.project_file()]
+    );
 }
 
 #[test]
@@ -320,13 +345,19 @@ fn the_project_file_is_found_from_below_and_not_beyond_the_repository() {
 
 #[test]
 fn the_published_schema_is_the_one_that_is_checked() {
-    let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.schema.json"));
+    let file = PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/config.schema.json"
+    ));
     let current = published_schema();
     if std::env::var_os("BEZEL_BLESS").is_some() {
         std::fs::write(&file, &current).unwrap();
     }
     let published = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(published == current, "docs/config.schema.json is out of date: run this test with BEZEL_BLESS=1");
+    assert!(
+        published == current,
+        "docs/config.schema.json is out of date: run this test with BEZEL_BLESS=1"
+    );
 }
 
 #[test]
@@ -350,5 +381,8 @@ nested = { list = [1, 2.5, "x"] }
     let config = place.load().config;
     assert_eq!(config.providers["local"].models[0].context, Some(262_144));
     let bash = serde_json::to_value(&config.plugins["bash"].config).unwrap();
-    assert_eq!(bash, serde_json::json!({ "since": "2026-01-01", "nested": { "list": [1, 2.5, "x"] } }));
+    assert_eq!(
+        bash,
+        serde_json::json!({ "since": "2026-01-01", "nested": { "list": [1, 2.5, "x"] } })
+    );
 }

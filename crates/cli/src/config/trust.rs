@@ -73,8 +73,12 @@ impl TrustStore {
         if stored.trusted.is_empty() {
             return Ok(false);
         }
-        let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
-        Ok(project.ancestors().any(|directory| stored.trusted.contains(directory)))
+        let project = project
+            .canonicalize()
+            .unwrap_or_else(|_| project.to_owned());
+        Ok(project
+            .ancestors()
+            .any(|directory| stored.trusted.contains(directory)))
     }
 
     /// Trusts `directory` and what lies below. Returns its full path.
@@ -89,8 +93,13 @@ impl TrustStore {
     /// Takes trust back. Returns the full path, and whether it was trusted.
     pub fn untrust(&self, directory: &Path) -> Result<(PathBuf, bool), TrustError> {
         // A project that was deleted can still lose its trust.
-        let full = directory.canonicalize().or_else(|_| std::path::absolute(directory));
-        let full = full.map_err(|error| TrustError::Project { directory: directory.to_owned(), error })?;
+        let full = directory
+            .canonicalize()
+            .or_else(|_| std::path::absolute(directory));
+        let full = full.map_err(|error| TrustError::Project {
+            directory: directory.to_owned(),
+            error,
+        })?;
         let mut was = false;
         self.change(|trusted| was = trusted.remove(&full))?;
         Ok((full, was))
@@ -98,10 +107,15 @@ impl TrustStore {
 
     fn read(&self) -> Result<Stored, TrustError> {
         match std::fs::read(&self.file) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| TrustError::Damaged { file: self.file.clone(), error }),
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| TrustError::Damaged {
+                file: self.file.clone(),
+                error,
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Stored::default()),
-            Err(error) => Err(TrustError::Read { file: self.file.clone(), error }),
+            Err(error) => Err(TrustError::Read {
+                file: self.file.clone(),
+                error,
+            }),
         }
     }
 
@@ -110,7 +124,10 @@ impl TrustStore {
         if let Some(directory) = self.file.parent() {
             create_private(directory)?;
         }
-        let write = |error| TrustError::Write { file: self.file.clone(), error };
+        let write = |error| TrustError::Write {
+            file: self.file.clone(),
+            error,
+        };
         let lock = std::fs::OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -118,15 +135,24 @@ impl TrustStore {
             .mode(0o600)
             .open(self.file.with_extension("lock"))
             .map_err(write)?;
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).map_err(|error| write(error.into()))?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+            .map_err(|error| write(error.into()))?;
         let mut stored = self.read()?;
         stored.version = 1;
         change(&mut stored.trusted);
         let text = serde_json::to_vec_pretty(&stored).map_err(|error| write(error.into()))?;
         let fresh = self.file.with_extension("new");
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&fresh).map_err(write)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(write)?;
+        let mut file = options
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&fresh)
+            .map_err(write)?;
+        file.write_all(&text)
+            .and_then(|()| file.sync_all())
+            .map_err(write)?;
         std::fs::rename(&fresh, &self.file).map_err(write)
     }
 }
@@ -134,12 +160,18 @@ impl TrustStore {
 fn canonical(directory: &Path) -> Result<PathBuf, TrustError> {
     let full = directory
         .canonicalize()
-        .map_err(|error| TrustError::Project { directory: directory.to_owned(), error })?;
+        .map_err(|error| TrustError::Project {
+            directory: directory.to_owned(),
+            error,
+        })?;
     if full.is_dir() {
         return Ok(full);
     }
     let error = io::Error::new(io::ErrorKind::NotADirectory, "it is not a directory");
-    Err(TrustError::Project { directory: directory.to_owned(), error })
+    Err(TrustError::Project {
+        directory: directory.to_owned(),
+        error,
+    })
 }
 
 #[cfg(test)]

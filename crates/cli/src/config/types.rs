@@ -64,7 +64,9 @@ pub enum Theme {
 }
 
 /// What an agent may do unasked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {
     /// Look, but change nothing
@@ -214,7 +216,9 @@ pub struct ServerSettings {
 
 impl Default for ServerSettings {
     fn default() -> Self {
-        ServerSettings { idle_exit_minutes: 30 }
+        ServerSettings {
+            idle_exit_minutes: 30,
+        }
     }
 }
 
@@ -229,7 +233,9 @@ pub struct SessionSettings {
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        SessionSettings { idle_exit_minutes: 10 }
+        SessionSettings {
+            idle_exit_minutes: 10,
+        }
     }
 }
 
@@ -259,7 +265,10 @@ pub struct PluginSettings {
 
 impl Default for PluginSettings {
     fn default() -> Self {
-        PluginSettings { enabled: true, config: BTreeMap::new() }
+        PluginSettings {
+            enabled: true,
+            config: BTreeMap::new(),
+        }
     }
 }
 
@@ -280,14 +289,21 @@ pub struct RetrySettings {
 
 impl Default for RetrySettings {
     fn default() -> Self {
-        RetrySettings { max_attempts: 5, base_delay_ms: 500, max_delay_ms: 300_000 }
+        RetrySettings {
+            max_attempts: 5,
+            base_delay_ms: 500,
+            max_delay_ms: 300_000,
+        }
     }
 }
 
 /// The JSON Schema of a configuration file.
 pub fn schema() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12();
-    settings.into_generator().into_root_schema_for::<Config>().to_value()
+    settings
+        .into_generator()
+        .into_root_schema_for::<Config>()
+        .to_value()
 }
 
 /// The JSON Schema as it is published. The order of its keys does not depend on what else is in the build.

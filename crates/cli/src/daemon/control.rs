@@ -50,7 +50,9 @@ pub enum ControlError {
         lock: PathBuf,
     },
     /// It did not end in time.
-    #[error("the server, process {pid}, does not end; sessions are safe on disk: `kill -9 {pid}` ends it")]
+    #[error(
+        "the server, process {pid}, does not end; sessions are safe on disk: `kill -9 {pid}` ends it"
+    )]
     Stuck {
         /// Which process.
         pid: u32,
@@ -75,7 +77,9 @@ pub fn status(paths: &Paths) -> Result<Status, ControlError> {
         return Ok(Status::Stopped);
     }
     let turn = StartLock::take(&paths.start_lock())?;
-    let Some(owner) = ServerLock::holder(&turn, &paths.server_lock())? else { return Ok(Status::Stopped) };
+    let Some(owner) = ServerLock::holder(&turn, &paths.server_lock())? else {
+        return Ok(Status::Stopped);
+    };
     match UnixStream::connect(&socket) {
         Ok(_) => Ok(Status::Running(owner)),
         Err(_) => Ok(Status::Silent(owner)),
@@ -90,11 +94,17 @@ pub fn stop(paths: &Paths) -> Result<Option<Owner>, ControlError> {
     let turn = StartLock::take(&paths.start_lock())?;
     let lock = paths.server_lock();
     // Whoever holds this lock wrote the process id into it, and the kernel releases it with that process.
-    let Some(owner) = ServerLock::holder(&turn, &lock)? else { return Ok(None) };
+    let Some(owner) = ServerLock::holder(&turn, &lock)? else {
+        return Ok(None);
+    };
     let pid = i32::try_from(owner.pid).ok().and_then(Pid::from_raw);
-    let Some(pid) = pid else { return Err(ControlError::Nameless { lock }) };
-    rustix::process::kill_process(pid, Signal::TERM)
-        .map_err(|error| ControlError::Signal { pid: owner.pid, error: error.into() })?;
+    let Some(pid) = pid else {
+        return Err(ControlError::Nameless { lock });
+    };
+    rustix::process::kill_process(pid, Signal::TERM).map_err(|error| ControlError::Signal {
+        pid: owner.pid,
+        error: error.into(),
+    })?;
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         // The receiver is gone only after its deadline.
@@ -125,7 +135,10 @@ fn session_log(paths: &Paths, prefix: &str) -> Result<PathBuf, ControlError> {
     let exact = paths.session_log(prefix);
     let directory = exact.parent().ok_or_else(unknown)?;
     let entries = std::fs::read_dir(directory).map_err(|_| unknown())?;
-    let named = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    let named = |path: &Path| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+    };
     let mut found = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "log") && named(path));
@@ -150,10 +163,18 @@ fn last_lines(file: &Path, lines: usize) -> io::Result<Vec<u8>> {
         text = chunk;
     }
     let body = text.strip_suffix(b"\n").unwrap_or(&text);
-    let newlines = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
+    let newlines = body
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, byte)| **byte == b'\n');
     let start = match lines {
         0 => text.len(),
-        lines => newlines.skip(lines - 1).map(|(at, _)| at + 1).next().unwrap_or(0),
+        lines => newlines
+            .skip(lines - 1)
+            .map(|(at, _)| at + 1)
+            .next()
+            .unwrap_or(0),
     };
     Ok(text.split_off(start))
 }
@@ -166,7 +187,9 @@ mod tests {
     fn the_last_lines_of_a_log_are_read_from_its_end() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("x.log");
-        let text: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
+        let text: String = (0..20_000)
+            .map(|number| format!("line {number}\n"))
+            .collect();
         std::fs::write(&file, &text).unwrap();
         assert_eq!(last_lines(&file, 2).unwrap(), b"line 19998\nline 19999\n");
         assert_eq!(last_lines(&file, 30_000).unwrap(), text.as_bytes());
@@ -182,6 +205,9 @@ mod tests {
         assert_eq!(status(&paths).unwrap(), Status::Stopped);
         assert_eq!(stop(&paths).unwrap(), None);
         assert!(logs(&paths, None, 5).unwrap().is_empty());
-        assert!(matches!(logs(&paths, Some("x"), 5), Err(ControlError::UnknownSession(_))));
+        assert!(matches!(
+            logs(&paths, Some("x"), 5),
+            Err(ControlError::UnknownSession(_))
+        ));
     }
 }

@@ -34,33 +34,60 @@ impl ProcessLauncher {
 
     fn start(&self, start: WorkerStart) -> Result<Box<dyn LaunchedWorker>, LaunchError> {
         let wrong = |what: &str, error: &dyn std::fmt::Display| {
-            LaunchError(format!("cannot {what} for session {}: {error}", start.session_id))
+            LaunchError(format!(
+                "cannot {what} for session {}: {error}",
+                start.session_id
+            ))
         };
-        let log = self.paths.session_log(start.session_id.as_str());
-        let log = logging::open(&log).map_err(|error| wrong("open the log", &error))?;
+        let path = self.paths.session_log(start.session_id.as_str());
+        let log = logging::open(&path).map_err(|error| wrong("open the log", &error))?;
+        let begin = log
+            .metadata()
+            .map_err(|error| wrong("read the log", &error))?
+            .len();
         let binary = itself().map_err(|error| wrong("find the binary", &error))?;
         let mut command = std::process::Command::new(binary);
         // A group of its own: a signal for the server's group, and Ctrl-C, are not for a worker.
-        command.arg0("bezel-worker").arg("worker").process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
-        let mut child = Command::from(command).spawn().map_err(|error| wrong("start a process", &error))?;
+        command
+            .arg0("bezel-worker")
+            .arg("worker")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log);
+        let mut child = Command::from(command)
+            .spawn()
+            .map_err(|error| wrong("start a process", &error))?;
         let input = child.stdin.take();
-        let process = Process::of_child(&child).map_err(|error| wrong("watch the process", &error))?;
+        let process =
+            Process::of_child(&child).map_err(|error| wrong("watch the process", &error))?;
         let (sender, exit) = watch::channel(None);
-        let text = serde_json::to_vec(&start).map_err(|error| wrong("describe the work", &error))?;
+        let text =
+            serde_json::to_vec(&start).map_err(|error| wrong("describe the work", &error))?;
         self.spawner.spawn("worker process", async move {
             // Larger than a pipe's buffer where the shell's environment is; a worker that died first is seen below.
             if let Some(mut input) = input
-                && let Err(error) = async { input.write_all(&text).await?; input.shutdown().await }.await
+                && let Err(error) = async {
+                    input.write_all(&text).await?;
+                    input.shutdown().await
+                }
+                .await
             {
                 tracing::warn!(%error, "a worker did not take its start");
             }
             let ended = child.wait().await;
             sender.send_replace(Some(match ended {
-                Ok(status) => described(status),
-                Err(error) => WorkerExit { orderly: false, description: format!("is lost: {error}") },
+                Ok(status) => described(status, || logging::tail(&path, begin, 12)),
+                Err(error) => WorkerExit {
+                    orderly: false,
+                    description: format!("is lost: {error}"),
+                },
             }));
         });
-        Ok(Box::new(WorkerProcess { process: Arc::new(process), exit }))
+        Ok(Box::new(WorkerProcess {
+            process: Arc::new(process),
+            exit,
+        }))
     }
 }
 
@@ -90,9 +117,15 @@ impl WorkerLauncher for ProcessLauncher {
                 },
                 Err(error) => format!("cannot be watched: {error}"),
             };
-            sender.send_replace(Some(WorkerExit { orderly: false, description }));
+            sender.send_replace(Some(WorkerExit {
+                orderly: false,
+                description,
+            }));
         });
-        Some(Box::new(WorkerProcess { process: Arc::new(process), exit }))
+        Some(Box::new(WorkerProcess {
+            process: Arc::new(process),
+            exit,
+        }))
     }
 }
 
@@ -113,8 +146,15 @@ impl LaunchedWorker for WorkerProcess {
     fn exited(&self) -> BoxFuture<'static, WorkerExit> {
         let mut exit = self.exit.clone();
         async move {
-            let ended = exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone());
-            ended.unwrap_or(WorkerExit { orderly: false, description: "is no longer watched".to_owned() })
+            let ended = exit
+                .wait_for(Option::is_some)
+                .await
+                .ok()
+                .and_then(|exit| exit.clone());
+            ended.unwrap_or(WorkerExit {
+                orderly: false,
+                description: "is no longer watched".to_owned(),
+            })
         }
         .boxed()
     }
@@ -138,9 +178,15 @@ struct Process {
 
 impl Process {
     fn of_child(child: &Child) -> std::io::Result<Self> {
-        let id = child.id().ok_or_else(|| std::io::Error::other("it ended at once"))?;
+        let id = child
+            .id()
+            .ok_or_else(|| std::io::Error::other("it ended at once"))?;
         let handle = pidfd(id)?;
-        Ok(Process { id, started: started(id)?, handle })
+        Ok(Process {
+            id,
+            started: started(id)?,
+            handle,
+        })
     }
 
     fn of_identity(identity: &str) -> Option<Self> {
@@ -149,7 +195,11 @@ impl Process {
         // First the handle, then the check: what the handle names cannot change any more.
         let handle = pidfd(id).ok()?;
         let started = started(id).ok()?;
-        (started == expected).then_some(Process { id, started, handle })
+        (started == expected).then_some(Process {
+            id,
+            started,
+            handle,
+        })
     }
 
     fn signal(&self, signal: Signal) {
@@ -160,24 +210,38 @@ impl Process {
 }
 
 fn pidfd(id: u32) -> std::io::Result<OwnedFd> {
-    let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::InvalidInput)?;
+    let pid = i32::try_from(id)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or(std::io::ErrorKind::InvalidInput)?;
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 fn started(id: u32) -> std::io::Result<String> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
     // Field 22; the second field is the name in parentheses and may hold anything.
-    let ticks = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19));
+    let ticks = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().nth(19));
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let ticks = ticks.ok_or_else(|| std::io::Error::other("its status cannot be read"))?;
     Ok(format!("{ticks}@{}", boot.trim()))
 }
 
-fn described(status: ExitStatus) -> WorkerExit {
+/// How a process ended, with its last words where it gave up by itself.
+fn described(status: ExitStatus, last_words: impl FnOnce() -> String) -> WorkerExit {
     let description = match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with status {code}"),
+        (Some(0), _) => "exited".to_owned(),
+        (Some(code), _) => match last_words() {
+            words if words.is_empty() => format!("exited with status {code}"),
+            words => format!("exited with status {code}: {words}"),
+        },
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".to_owned(),
     };
-    WorkerExit { orderly: status.success(), description }
+    WorkerExit {
+        orderly: status.success(),
+        description,
+    }
 }

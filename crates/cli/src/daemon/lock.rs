@@ -52,32 +52,49 @@ pub enum LockError {
 }
 
 fn named(owner: &Option<Owner>) -> String {
-    owner.as_ref().map(|owner| format!(" (process {}, version {})", owner.pid, owner.version)).unwrap_or_default()
+    owner
+        .as_ref()
+        .map(|owner| format!(" (process {}, version {})", owner.pid, owner.version))
+        .unwrap_or_default()
 }
 
 impl ServerLock {
     /// Makes this process the server, or says who is.
     pub fn take(path: &Path) -> Result<Self, LockError> {
-        let wrong = |error: io::Error| LockError::File { file: path.to_owned(), error };
+        let wrong = |error: io::Error| LockError::File {
+            file: path.to_owned(),
+            error,
+        };
         let mut file = open(path).map_err(wrong)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(LockError::Held { owner: read(&mut file) }),
+            Err(Errno::WOULDBLOCK) => {
+                return Err(LockError::Held {
+                    owner: read(&mut file),
+                });
+            }
             Err(error) => return Err(wrong(error.into())),
         }
         let owner = Owner {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            started_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            started_at: jiff::Timestamp::now()
+                .strftime("%Y-%m-%dT%H:%M:%SZ")
+                .to_string(),
         };
         let text = serde_json::to_vec(&owner).map_err(|error| wrong(error.into()))?;
-        file.set_len(0).and_then(|()| file.write_all(&text)).map_err(wrong)?;
+        file.set_len(0)
+            .and_then(|()| file.write_all(&text))
+            .map_err(wrong)?;
         Ok(ServerLock { file })
     }
 
     /// The server that holds the lock at `path`, if one does.
     pub fn holder(_start: &StartLock, path: &Path) -> Result<Option<Owner>, LockError> {
-        let wrong = |error: io::Error| LockError::File { file: path.to_owned(), error };
+        let wrong = |error: io::Error| LockError::File {
+            file: path.to_owned(),
+            error,
+        };
         let mut file = match OpenOptions::new().read(true).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -96,7 +113,10 @@ impl ServerLock {
 
     /// Blocks until no server holds the lock at `path`.
     pub fn wait_released(path: &Path) -> Result<(), LockError> {
-        let wrong = |error: io::Error| LockError::File { file: path.to_owned(), error };
+        let wrong = |error: io::Error| LockError::File {
+            file: path.to_owned(),
+            error,
+        };
         let file = open(path).map_err(wrong)?;
         flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))
     }
@@ -112,7 +132,10 @@ impl Drop for ServerLock {
 impl StartLock {
     /// Waits for its turn. Whoever holds the lock has deadlines for all that it does meanwhile.
     pub fn take(path: &Path) -> Result<Self, LockError> {
-        let wrong = |error: io::Error| LockError::File { file: path.to_owned(), error };
+        let wrong = |error: io::Error| LockError::File {
+            file: path.to_owned(),
+            error,
+        };
         let file = open(path).map_err(wrong)?;
         flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
         Ok(StartLock { _file: file })
@@ -120,7 +143,13 @@ impl StartLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
 }
 
 fn read(file: &mut File) -> Option<Owner> {
@@ -142,8 +171,16 @@ mod tests {
         assert_eq!(ServerLock::holder(&start, &path).unwrap(), None);
         let first = ServerLock::take(&path).unwrap();
         let error = ServerLock::take(&path).unwrap_err().to_string();
-        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-        assert_eq!(ServerLock::holder(&start, &path).unwrap().map(|owner| owner.pid), Some(std::process::id()));
+        assert!(
+            error.contains(&format!("process {}", std::process::id())),
+            "{error}"
+        );
+        assert_eq!(
+            ServerLock::holder(&start, &path)
+                .unwrap()
+                .map(|owner| owner.pid),
+            Some(std::process::id())
+        );
         drop(first);
         assert_eq!(ServerLock::holder(&start, &path).unwrap(), None);
     }
@@ -152,7 +189,11 @@ mod tests {
     fn what_a_dead_server_left_is_no_lock() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("server.lock");
-        std::fs::write(&path, r#"{"pid":1,"version":"0.0.0","started_at":"2020-01-01T00:00:00Z"}"#).unwrap();
+        std::fs::write(
+            &path,
+            r#"{"pid":1,"version":"0.0.0","started_at":"2020-01-01T00:00:00Z"}"#,
+        )
+        .unwrap();
         let start = StartLock::take(&directory.path().join("start.lock")).unwrap();
         assert_eq!(ServerLock::holder(&start, &path).unwrap(), None);
         assert!(ServerLock::take(&path).is_ok());

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bezel_context::TaskScope;
-use bezel_host_server::{Clock, ExitReason, Listener, LocalToken, RunningServer, ServerHost, ServerOptions, ServerPaths};
+use bezel_host_server::{
+    Clock, ExitReason, Listener, LocalToken, RunningServer, ServerHost, ServerOptions, ServerPaths,
+};
 use bezel_plugin::Deadlines;
 use bezel_rpc::{PeerIdentity, Transport};
 use bezel_sockets::UnixListener;
@@ -39,12 +41,20 @@ fn start_and_serve(paths: &Paths, announced: bool) -> Outcome {
     logging::start(logging::Target::StandardError).map_err(Failure::usage)?;
     paths.create_run().map_err(Failure::failed)?;
     // A client that waits holds this lock; by hand, nobody does, and others must not probe meanwhile.
-    let turn = if announced { None } else { Some(StartLock::take(&paths.start_lock()).map_err(Failure::failed)?) };
+    let turn = if announced {
+        None
+    } else {
+        Some(StartLock::take(&paths.start_lock()).map_err(Failure::failed)?)
+    };
     if announced && let Err(error) = rustix::process::setsid() {
         tracing::debug!(%error, "the server stays in its starter's session");
     }
     let _lock = ServerLock::take(&paths.server_lock()).map_err(Failure::failed)?;
-    let sources = Sources { user: paths.config.clone(), environment: setup::environment(), ..Sources::default() };
+    let sources = Sources {
+        user: paths.config.clone(),
+        environment: setup::environment(),
+        ..Sources::default()
+    };
     let config = config::load(&sources, manifest::plugins)?.config;
     let token = read_or_create_token(&paths.token()).map_err(Failure::failed)?;
     create_private(&paths.data).map_err(Failure::failed)?;
@@ -57,9 +67,16 @@ fn start_and_serve(paths: &Paths, announced: bool) -> Outcome {
     runtime.block_on(run(paths, &config, token, announced, turn))
 }
 
-async fn run(paths: &Paths, config: &Config, token: String, announced: bool, turn: Option<StartLock>) -> Outcome {
+async fn run(
+    paths: &Paths,
+    config: &Config,
+    token: String,
+    announced: bool,
+    turn: Option<StartLock>,
+) -> Outcome {
     let tasks = TaskScope::new();
-    let socket = UnixListener::bind(paths.socket().map_err(Failure::failed)?).map_err(Failure::failed)?;
+    let socket =
+        UnixListener::bind(paths.socket().map_err(Failure::failed)?).map_err(Failure::failed)?;
     let (close, closing) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
@@ -68,7 +85,10 @@ async fn run(paths: &Paths, config: &Config, token: String, announced: bool, tur
         facets: bezel_dist_server::facets(),
         paths: server_paths(paths),
         launcher: Arc::new(ProcessLauncher::new(paths.clone(), tasks.spawner())),
-        listener: Some(Box::new(ClosingListener { socket: Some(socket), closing })),
+        listener: Some(Box::new(ClosingListener {
+            socket: Some(socket),
+            closing,
+        })),
         local_token: Some(LocalToken::new(token)),
         owner: owner(),
         product_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -106,7 +126,10 @@ async fn run(paths: &Paths, config: &Config, token: String, announced: bool, tur
 
 /// Where a server under `paths` keeps what it keeps.
 pub fn server_paths(paths: &Paths) -> ServerPaths {
-    ServerPaths { database: paths.data.join("server.db"), sessions: paths.data.join("sessions") }
+    ServerPaths {
+        database: paths.data.join("server.db"),
+        sessions: paths.data.join("sessions"),
+    }
 }
 
 /// Whose sessions these are.
@@ -132,7 +155,10 @@ fn report(server: &RunningServer) {
 fn announce(announcement: &Announcement) {
     let mut out = io::stdout().lock();
     let written = serde_json::to_writer(&mut out, announcement).map_err(io::Error::from);
-    if let Err(error) = written.and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
+    if let Err(error) = written
+        .and_then(|()| writeln!(out))
+        .and_then(|()| out.flush())
+    {
         tracing::debug!(%error, "the client that started the server has gone");
     }
 }

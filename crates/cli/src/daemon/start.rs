@@ -1,10 +1,10 @@
 //! Starts the server for a client that found none.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -64,7 +64,9 @@ pub enum StartError {
         log: PathBuf,
     },
     /// One lives and takes no connections.
-    #[error("a server, process {pid}, takes no connections and does not end: `bezel server stop` ends it")]
+    #[error(
+        "a server, process {pid}, takes no connections and does not end: `bezel server stop` ends it"
+    )]
     Silent {
         /// Which process.
         pid: u32,
@@ -82,7 +84,11 @@ pub enum StartError {
 }
 
 fn quoted(tail: &str) -> String {
-    if tail.is_empty() { String::new() } else { format!(":\n{tail}\n") }
+    if tail.is_empty() {
+        String::new()
+    } else {
+        format!(":\n{tail}\n")
+    }
 }
 
 /// Returns once a server listens; starts one where none does. Two clients at once start one server. Blocks.
@@ -99,13 +105,19 @@ pub fn ensure_running(paths: &Paths) -> Result<(), StartError> {
         wait_released(paths, &owner)?;
     }
     let log = paths.server_log();
-    let wrong = |error| StartError::Log { file: log.clone(), error };
+    let wrong = |error| StartError::Log {
+        file: log.clone(),
+        error,
+    };
     let file = logging::open(&log).map_err(wrong)?;
     let begin = file.metadata().map_err(wrong)?.len();
     match announcement(spawn(file)?) {
         Some(Some(Announcement::Ready)) => Ok(()),
         Some(Some(Announcement::Refused(reason))) => Err(StartError::Refused(reason)),
-        Some(None) => Err(StartError::Ended { tail: tail(&log, begin), log }),
+        Some(None) => Err(StartError::Ended {
+            tail: logging::tail(&log, begin, 10),
+            log,
+        }),
         None => Err(StartError::Deadline { log }),
     }
 }
@@ -147,8 +159,21 @@ pub fn itself() -> io::Result<PathBuf> {
 
 /// A server needs to know where its files are; a shell's other variables, keys above all, are not its business.
 fn is_for_the_server(name: &str) -> bool {
-    let whole = ["HOME", "PATH", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "RUST_BACKTRACE"];
-    whole.contains(&name) || ["LC_", "XDG_", "BEZEL_"].iter().any(|prefix| name.starts_with(prefix))
+    let whole = [
+        "HOME",
+        "PATH",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "TZ",
+        "TMPDIR",
+        "RUST_BACKTRACE",
+    ];
+    whole.contains(&name)
+        || ["LC_", "XDG_", "BEZEL_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
 }
 
 /// What the server announces, or that it ended without a word; none when it takes too long.
@@ -160,7 +185,9 @@ fn announcement(mut child: Child) -> Option<Option<Announcement>> {
     let watch = move || {
         let mut line = String::new();
         let read = output.map(|output| BufReader::new(output).read_line(&mut line));
-        let announced = read.and_then(Result::ok).and_then(|_| serde_json::from_str(&line).ok());
+        let announced = read
+            .and_then(Result::ok)
+            .and_then(|_| serde_json::from_str(&line).ok());
         let serves = matches!(announced, Some(Announcement::Ready));
         if serves {
             // The receiver is gone only after its deadline.
@@ -171,23 +198,12 @@ fn announcement(mut child: Child) -> Option<Option<Announcement>> {
             sender.send(announced).ok();
         }
     };
-    let started = std::thread::Builder::new().name("server-reaper".into()).stack_size(64 * 1024).spawn(watch);
+    let started = std::thread::Builder::new()
+        .name("server-reaper".into())
+        .stack_size(64 * 1024)
+        .spawn(watch);
     started.ok()?;
     receiver.recv_timeout(DEADLINE).ok()
-}
-
-/// The last lines of what was logged from byte `begin` on.
-fn tail(log: &Path, begin: u64) -> String {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(log)?;
-        file.seek(SeekFrom::Start(begin))?;
-        let mut bytes = Vec::new();
-        file.take(64 * 1024).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let text = read().unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(10)..].join("\n")
 }
 
 #[cfg(test)]
@@ -196,7 +212,13 @@ mod tests {
 
     #[test]
     fn keys_of_the_shell_do_not_reach_the_server() {
-        assert!(is_for_the_server("XDG_RUNTIME_DIR") && is_for_the_server("BEZEL_HOME") && is_for_the_server("PATH"));
-        assert!(!is_for_the_server("ANTHROPIC_API_KEY") && !is_for_the_server("AWS_SECRET_ACCESS_KEY"));
+        assert!(
+            is_for_the_server("XDG_RUNTIME_DIR")
+                && is_for_the_server("BEZEL_HOME")
+                && is_for_the_server("PATH")
+        );
+        assert!(
+            !is_for_the_server("ANTHROPIC_API_KEY") && !is_for_the_server("AWS_SECRET_ACCESS_KEY")
+        );
     }
 }

@@ -44,10 +44,20 @@ pub fn read_or_create_token(file: &Path) -> Result<String, TokenError> {
         write!(text, "{byte:02x}").ok();
         text
     });
-    let wrong = |error| TokenError::File { file: file.to_owned(), error };
+    let wrong = |error| TokenError::File {
+        file: file.to_owned(),
+        error,
+    };
     let fresh = file.with_extension(format!("new-{}", &token[..16]));
-    let mut handle = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&fresh).map_err(wrong)?;
-    let linked = handle.write_all(token.as_bytes()).and_then(|()| std::fs::hard_link(&fresh, file));
+    let mut handle = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&fresh)
+        .map_err(wrong)?;
+    let linked = handle
+        .write_all(token.as_bytes())
+        .and_then(|()| std::fs::hard_link(&fresh, file));
     std::fs::remove_file(&fresh).map_err(wrong)?;
     match linked {
         Ok(()) => Ok(token),
@@ -58,15 +68,22 @@ pub fn read_or_create_token(file: &Path) -> Result<String, TokenError> {
 
 /// The token in `file`.
 pub fn read_token(file: &Path) -> Result<String, TokenError> {
-    let wrong = |error| TokenError::File { file: file.to_owned(), error };
+    let wrong = |error| TokenError::File {
+        file: file.to_owned(),
+        error,
+    };
     let text = std::fs::read_to_string(file).map_err(wrong)?;
     let metadata = std::fs::metadata(file).map_err(wrong)?;
     if metadata.mode() & 0o077 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(TokenError::Exposed { file: file.to_owned() });
+        return Err(TokenError::Exposed {
+            file: file.to_owned(),
+        });
     }
     let token = text.trim();
     if token.is_empty() {
-        return Err(TokenError::Empty { file: file.to_owned() });
+        return Err(TokenError::Empty {
+            file: file.to_owned(),
+        });
     }
     Ok(token.to_owned())
 }
@@ -95,8 +112,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("token");
         let tokens: Vec<String> = std::thread::scope(|scope| {
-            let makers: Vec<_> = (0..16).map(|_| scope.spawn(|| read_or_create_token(&file).unwrap())).collect();
-            makers.into_iter().map(|maker| maker.join().unwrap()).collect()
+            let makers: Vec<_> = (0..16)
+                .map(|_| scope.spawn(|| read_or_create_token(&file).unwrap()))
+                .collect();
+            makers
+                .into_iter()
+                .map(|maker| maker.join().unwrap())
+                .collect()
         });
         assert!(tokens.iter().all(|token| *token == tokens[0]));
     }

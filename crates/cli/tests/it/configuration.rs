@@ -6,7 +6,13 @@ use crate::home::{Home, finish};
 fn a_typo_ends_with_status_2_its_place_and_a_suggestion_and_starts_nothing() {
     let home = Home::new();
     home.configure("\nmodle = \"a::b\"\n");
-    for command in [&["run", "hi"][..], &["models"], &["config", "check"], &["config", "show"], &["--standalone"]] {
+    for command in [
+        &["run", "hi"][..],
+        &["models"],
+        &["config", "check"],
+        &["config", "show"],
+        &["--standalone"],
+    ] {
         let done = home.run(command);
         done.failed(2, "did you mean `model`?");
         assert!(done.stderr.contains("b/config.toml:2:1"), "{done:#?}");
@@ -19,21 +25,34 @@ fn all_mistakes_are_told_at_once() {
     let home = Home::new();
     home.configure("modle = \"a::b\"\nthinking = 3\n[tui]\nmouse = 1\n");
     let done = home.run(&["config", "check"]);
-    assert_eq!(done.failed(2, "error: ").stderr.matches("error: ").count(), 3, "{done:#?}");
+    assert_eq!(
+        done.failed(2, "error: ").stderr.matches("error: ").count(),
+        3,
+        "{done:#?}"
+    );
 }
 
 #[test]
 fn a_project_configures_only_once_it_is_trusted() {
     let home = Home::new();
     std::fs::create_dir(home.project().join(".bezel")).unwrap();
-    std::fs::write(home.project().join(".bezel/config.toml"), "theme = \"dark\"\n").unwrap();
+    std::fs::write(
+        home.project().join(".bezel/config.toml"),
+        "theme = \"dark\"\n",
+    )
+    .unwrap();
     let show = || home.run(&["config", "show"]).succeeded().stdout.clone();
-    assert!(show().contains("theme = \"auto\"") && show().contains("bezel config trust"), "{}", show());
+    assert!(
+        show().contains("theme = \"auto\"") && show().contains("bezel config trust"),
+        "{}",
+        show()
+    );
     home.run(&["config", "trust"]).succeeded();
     assert!(show().contains("theme = \"dark\""), "{}", show());
     home.run(&["config", "untrust"]).succeeded();
     assert!(show().contains("theme = \"auto\""), "{}", show());
-    home.run(&["config", "trust", "nowhere"]).failed(1, "nowhere");
+    home.run(&["config", "trust", "nowhere"])
+        .failed(1, "nowhere");
 }
 
 #[test]
@@ -51,15 +70,27 @@ fn bad_usage_ends_with_status_2() {
     let home = Home::new();
     for (arguments, saying) in [
         (&["frobnicate"][..], "unrecognized subcommand"),
-        (&["run", "--permission-mode", "some", "hi"], "possible values: plan, full"),
-        (&["run", "--session", "x", "--continue", "hi"], "cannot be used with"),
+        (
+            &["run", "--permission-mode", "some", "hi"],
+            "possible values: plan, full",
+        ),
+        (
+            &["run", "--session", "x", "--continue", "hi"],
+            "cannot be used with",
+        ),
         (&["run", "--model", "gpt-5", "hi"], "PROVIDER::MODEL"),
-        (&["run", "--cwd", "nowhere", "hi"], "there is no such directory"),
+        (
+            &["run", "--cwd", "nowhere", "hi"],
+            "there is no such directory",
+        ),
         (&["run", ""], "the prompt is empty"),
         (&["run", "  \n"], "the prompt is empty"),
         (&["run"], "the prompt is empty"),
         (&["run", "-"], "the prompt is empty"),
-        (&["run", "--continue", "--permission-mode", "plan", "hi"], "belongs to a new session"),
+        (
+            &["run", "--continue", "--permission-mode", "plan", "hi"],
+            "belongs to a new session",
+        ),
     ] {
         home.run(arguments).failed(2, saying);
     }
@@ -74,10 +105,20 @@ fn bad_usage_ends_with_status_2() {
 fn the_schema_and_completions_are_printed() {
     let home = Home::new();
     let schema = home.run(&["config", "schema"]);
-    let published = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.schema.json")).unwrap();
+    let published = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/config.schema.json"
+    ))
+    .unwrap();
     assert_eq!(schema.succeeded().stdout, published);
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(home.run(&["completions", shell]).succeeded().stdout.contains("permission-mode"), "{shell}");
+        assert!(
+            home.run(&["completions", shell])
+                .succeeded()
+                .stdout
+                .contains("permission-mode"),
+            "{shell}"
+        );
     }
 }
 

@@ -25,9 +25,15 @@ pub struct Done {
 impl Home {
     pub fn new() -> Self {
         // Short, for the socket's sake.
-        let directory = tempfile::Builder::new().prefix("bz").tempdir_in("/tmp").unwrap();
+        let directory = tempfile::Builder::new()
+            .prefix("bz")
+            .tempdir_in("/tmp")
+            .unwrap();
         std::fs::create_dir(directory.path().join("project")).unwrap();
-        Home { directory, environment: Vec::new() }
+        Home {
+            directory,
+            environment: Vec::new(),
+        }
     }
 
     /// Where Bezel keeps what it keeps.
@@ -73,7 +79,11 @@ impl Home {
 
     /// Runs a command with something on its standard input.
     pub fn pipe(&self, arguments: &[&str], input: &[u8]) -> Done {
-        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         child.stdin.take().unwrap().write_all(input).unwrap();
         finish(child)
     }
@@ -82,7 +92,9 @@ impl Home {
     pub fn server(&self) -> Option<u32> {
         let status = self.run(&["server", "status", "--json"]);
         let status: Value = serde_json::from_str(&status.stdout).unwrap();
-        status["server"]["pid"].as_u64().map(|pid| u32::try_from(pid).unwrap())
+        status["server"]["pid"]
+            .as_u64()
+            .map(|pid| u32::try_from(pid).unwrap())
     }
 
     pub fn server_log(&self) -> String {
@@ -94,7 +106,11 @@ impl Home {
         let home = format!("BEZEL_HOME={}", self.bezel().display());
         processes()
             .filter(|pid| read(*pid, "cmdline").starts_with("bezel-worker"))
-            .filter(|pid| read(*pid, "environ").split('\0').any(|variable| variable == home))
+            .filter(|pid| {
+                read(*pid, "environ")
+                    .split('\0')
+                    .any(|variable| variable == home)
+            })
             .collect()
     }
 }
@@ -118,7 +134,8 @@ pub fn finish(child: Child) -> Done {
 impl Done {
     /// The JSON lines of the output.
     pub fn lines(&self) -> Vec<Value> {
-        let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let parse =
+            |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         self.stdout.lines().map(parse).collect()
     }
 
@@ -131,19 +148,25 @@ impl Done {
     #[track_caller]
     pub fn failed(&self, status: i32, saying: &str) -> &Self {
         assert_eq!(self.status, Some(status), "{self:#?}");
-        assert!(self.stderr.contains(saying), "{saying:?} is not in {self:#?}");
+        assert!(
+            self.stderr.contains(saying),
+            "{saying:?} is not in {self:#?}"
+        );
         self
     }
 }
 
 /// The contents of a file of a process; empty where the process has gone.
 pub fn read(pid: u32, file: &str) -> String {
-    let bytes = std::fs::read(Path::new("/proc").join(pid.to_string()).join(file)).unwrap_or_default();
+    let bytes =
+        std::fs::read(Path::new("/proc").join(pid.to_string()).join(file)).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn processes() -> impl Iterator<Item = u32> {
-    std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// Waits until a value from outside this process is as it should be.

@@ -12,27 +12,51 @@ use crate::home::{Home, eventually, finish, read, signal};
 fn a_server_is_started_when_it_is_needed_and_ends_when_it_is_told() {
     let home = Home::new();
     let status = home.run(&["server", "status"]);
-    assert_eq!((status.status, status.stdout.as_str()), (Some(1), "The server does not run; the next command that needs it starts it\n"));
+    assert_eq!(
+        (status.status, status.stdout.as_str()),
+        (
+            Some(1),
+            "The server does not run; the next command that needs it starts it\n"
+        )
+    );
     home.run(&["session", "list"]).succeeded();
     let server = home.server().unwrap();
     home.run(&["session", "list"]).succeeded();
     assert_eq!(home.server(), Some(server));
     let stopped = home.run(&["server", "stop"]);
-    assert_eq!(stopped.succeeded().stdout, format!("The server, process {server}, has ended\n"));
+    assert_eq!(
+        stopped.succeeded().stdout,
+        format!("The server, process {server}, has ended\n")
+    );
     assert_eq!(home.server(), None);
     assert!(!home.bezel().join("run/server.sock").exists());
-    assert!(home.run(&["server", "logs"]).succeeded().stdout.contains("the server listens"));
-    assert_eq!(home.run(&["server", "stop"]).succeeded().stdout, "The server does not run\n");
+    assert!(
+        home.run(&["server", "logs"])
+            .succeeded()
+            .stdout
+            .contains("the server listens")
+    );
+    assert_eq!(
+        home.run(&["server", "stop"]).succeeded().stdout,
+        "The server does not run\n"
+    );
 }
 
 #[test]
 fn clients_that_start_at_once_share_one_server() {
     let home = Home::new();
-    let clients: Vec<_> = (0..8).map(|_| home.command(&["session", "list"]).spawn().unwrap()).collect();
+    let clients: Vec<_> = (0..8)
+        .map(|_| home.command(&["session", "list"]).spawn().unwrap())
+        .collect();
     for client in clients {
         finish(client).succeeded();
     }
-    assert_eq!(home.server_log().matches("the server listens").count(), 1, "{}", home.server_log());
+    assert_eq!(
+        home.server_log().matches("the server listens").count(),
+        1,
+        "{}",
+        home.server_log()
+    );
 }
 
 #[test]
@@ -40,7 +64,8 @@ fn a_second_server_is_refused_and_told_who_is_there() {
     let home = Home::new();
     home.run(&["session", "list"]).succeeded();
     let server = home.server().unwrap();
-    home.run(&["server", "run"]).failed(1, &format!("a server already runs (process {server}"));
+    home.run(&["server", "run"])
+        .failed(1, &format!("a server already runs (process {server}"));
     assert_eq!(home.server(), Some(server));
 }
 
@@ -50,7 +75,11 @@ fn what_a_dead_server_left_is_no_obstacle() {
     let run = home.bezel().join("run");
     std::fs::create_dir_all(&run).unwrap();
     drop(UnixListener::bind(run.join("server.sock")).unwrap());
-    std::fs::write(run.join("server.lock"), r#"{"pid":1,"version":"0.0.0","started_at":""}"#).unwrap();
+    std::fs::write(
+        run.join("server.lock"),
+        r#"{"pid":1,"version":"0.0.0","started_at":""}"#,
+    )
+    .unwrap();
     std::fs::write(run.join("token.new"), "half").unwrap();
     assert_eq!(home.run(&["server", "status"]).status, Some(1));
     home.run(&["session", "list"]).succeeded();
@@ -68,14 +97,23 @@ fn a_killed_server_is_replaced_by_the_next_command() {
 
 #[test]
 fn the_server_gets_no_key_of_the_shell_and_is_open_to_nobody_else() {
-    let home = Home::new().variable("ANTHROPIC_API_KEY", "sk-very-secret").variable("BEZEL_LOG", "trace");
+    let home = Home::new()
+        .variable("ANTHROPIC_API_KEY", "sk-very-secret")
+        .variable("BEZEL_LOG", "trace");
     home.run(&["session", "list"]).succeeded();
     let server = home.server().unwrap();
     assert!(!read(server, "environ").contains("sk-very-secret"));
     assert!(!home.server_log().contains("sk-very-secret"));
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let run = home.bezel().join("run");
-    assert_eq!((mode(&run), mode(&run.join("server.sock")), mode(&run.join("token"))), (0o700, 0o600, 0o600));
+    assert_eq!(
+        (
+            mode(&run),
+            mode(&run.join("server.sock")),
+            mode(&run.join("token"))
+        ),
+        (0o700, 0o600, 0o600)
+    );
     assert_eq!(mode(&home.bezel().join("logs/server.log")), 0o600);
     let token = std::fs::read_to_string(run.join("token")).unwrap();
     assert!(!home.server_log().contains(&token));
@@ -87,7 +125,8 @@ fn a_token_that_others_could_read_is_refused() {
     home.run(&["session", "list"]).succeeded();
     let token = home.bezel().join("run/token");
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
-    home.run(&["session", "list"]).failed(1, "is open to other users");
+    home.run(&["session", "list"])
+        .failed(1, "is open to other users");
 }
 
 #[test]
@@ -95,7 +134,8 @@ fn a_client_with_another_token_is_turned_away() {
     let home = Home::new();
     home.run(&["session", "list"]).succeeded();
     std::fs::write(home.bezel().join("run/token"), "0".repeat(64)).unwrap();
-    home.run(&["session", "list"]).failed(1, "does not know the credential");
+    home.run(&["session", "list"])
+        .failed(1, "does not know the credential");
 }
 
 #[test]
@@ -133,15 +173,24 @@ fn a_server_in_the_foreground_ends_with_ctrl_c() {
 #[test]
 fn the_logs_of_a_session_that_is_not_there_are_an_error() {
     let home = Home::new();
-    home.run(&["server", "logs", "--session", "nope"]).failed(1, "there is no log of a session nope");
+    home.run(&["server", "logs", "--session", "nope"])
+        .failed(1, "there is no log of a session nope");
 }
 
 #[test]
 fn the_doctor_starts_nothing_and_names_what_is_wrong() {
-    let home = Home::new().variable("GROQ_API_KEY", "gsk-secret").variable("BEZEL_MODLE", "x");
+    let home = Home::new()
+        .variable("GROQ_API_KEY", "gsk-secret")
+        .variable("BEZEL_MODLE", "x");
     let good = home.run(&["doctor"]);
-    assert!(good.succeeded().stdout.contains("groq (GROQ_API_KEY)"), "{good:#?}");
-    assert!(good.stdout.contains("did you mean BEZEL_MODEL?") && !good.stdout.contains("gsk-secret"), "{good:#?}");
+    assert!(
+        good.succeeded().stdout.contains("groq (GROQ_API_KEY)"),
+        "{good:#?}"
+    );
+    assert!(
+        good.stdout.contains("did you mean BEZEL_MODEL?") && !good.stdout.contains("gsk-secret"),
+        "{good:#?}"
+    );
     assert_eq!(home.server(), None);
     home.configure("nonsense = 1\nmore = 2\n");
     let bad = home.run(&["doctor"]);

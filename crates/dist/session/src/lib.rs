@@ -51,7 +51,12 @@ mod tests {
         let entries = manifest_entries();
         assert_eq!(entries.len(), facets().len());
         for entry in entries {
-            assert_eq!(entry.grants.is_empty(), entry.id.as_str() != "policy", "{}", entry.id);
+            assert_eq!(
+                entry.grants.is_empty(),
+                entry.id.as_str() != "policy",
+                "{}",
+                entry.id
+            );
         }
     }
 }

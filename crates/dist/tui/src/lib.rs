@@ -26,7 +26,9 @@ pub fn manifest_entries() -> Vec<ManifestEntry> {
     let entries = facets().into_iter().map(|facet| {
         let id = facet.plugin().as_str();
         match id {
-            "accounts" | "models" | "tools" | "chat" | "transcript" | "sessions" => ManifestEntry::required(id, version),
+            "accounts" | "models" | "tools" | "chat" | "transcript" | "sessions" => {
+                ManifestEntry::required(id, version)
+            }
             _ => ManifestEntry::optional(id, version),
         }
     });
@@ -51,24 +53,53 @@ mod tests {
 
     #[tokio::test]
     async fn all_facets_start_together_without_a_server_and_nobody_takes_a_key_from_another() {
-        let options = HarnessOptions { facets: facets(), entries: manifest_entries(), ..HarnessOptions::default() };
+        let options = HarnessOptions {
+            facets: facets(),
+            entries: manifest_entries(),
+            ..HarnessOptions::default()
+        };
         let tui = TuiHarness::start(options).await.unwrap();
         let screen = tui.wait_for_text("connecting…").await;
-        assert!(screen.contains("Ask for a change · @ for files · / for commands"), "{}", screen.text());
+        assert!(
+            screen.contains("Ask for a change · @ for files · / for commands"),
+            "{}",
+            screen.text()
+        );
         // Conflicts between plugins are shown to the person as notes.
         assert!(!screen.contains("keeps"), "{}", screen.text());
-        insta::assert_snapshot!(screen.text().replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*"));
+        insta::assert_snapshot!(
+            screen
+                .text()
+                .replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*")
+        );
         let exit = tui.stop().await;
         assert!(exit.failures.is_empty(), "{:?}", exit.failures);
     }
 
     #[tokio::test]
     async fn the_help_names_every_key_of_the_product() {
-        let options = HarnessOptions { facets: facets(), entries: manifest_entries(), size: (100, 80), ..HarnessOptions::default() };
+        let options = HarnessOptions {
+            facets: facets(),
+            entries: manifest_entries(),
+            size: (100, 80),
+            ..HarnessOptions::default()
+        };
         let tui = TuiHarness::start(options).await.unwrap();
         tui.press("f1").await;
         let screen = tui.wait_for_text("Composer").await;
-        for key in ["ctrl+g", "ctrl+t", "ctrl+o", "ctrl+x s", "ctrl+x n", "ctrl+x m", "alt+up", "shift+enter", "pageup", "ctrl+up", "ctrl+p"] {
+        for key in [
+            "ctrl+g",
+            "ctrl+t",
+            "ctrl+o",
+            "ctrl+x s",
+            "ctrl+x n",
+            "ctrl+x m",
+            "alt+up",
+            "shift+enter",
+            "pageup",
+            "ctrl+up",
+            "ctrl+p",
+        ] {
             assert!(screen.contains(key), "{key} is not in\n{}", screen.text());
         }
         insta::assert_snapshot!(screen.text());

@@ -202,7 +202,10 @@ impl EndStatus {
 /// The JSON Schema of one line.
 pub fn schema() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12();
-    let mut schema = settings.into_generator().into_root_schema_for::<RunLine>().to_value();
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<RunLine>()
+        .to_value();
     // The order of its keys must not depend on what else is in the build.
     schema.sort_all_objects();
     schema
@@ -214,19 +217,33 @@ mod tests {
 
     #[test]
     fn the_published_schema_is_the_one_that_is_written() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/run-events.schema.json");
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../docs/run-events.schema.json"
+        );
         let current = format!("{}\n", serde_json::to_string_pretty(&schema()).unwrap());
         if std::env::var_os("BEZEL_BLESS").is_some() {
             std::fs::write(file, &current).unwrap();
         }
         let published = std::fs::read_to_string(file).unwrap_or_default();
-        assert!(published == current, "docs/run-events.schema.json is out of date: run this test with BEZEL_BLESS=1");
+        assert!(
+            published == current,
+            "docs/run-events.schema.json is out of date: run this test with BEZEL_BLESS=1"
+        );
     }
 
     #[test]
     fn a_line_names_its_version_and_type_beside_its_fields() {
-        let event = RunEvent::TextDelta { item: "i".into(), part: 0, text: "hi".into(), restarted: false };
+        let event = RunEvent::TextDelta {
+            item: "i".into(),
+            part: 0,
+            text: "hi".into(),
+            restarted: false,
+        };
         let line = serde_json::to_string(&RunLine { v: VERSION, event }).unwrap();
-        assert_eq!(line, r#"{"v":1,"type":"text_delta","item":"i","part":0,"text":"hi"}"#);
+        assert_eq!(
+            line,
+            r#"{"v":1,"type":"text_delta","item":"i","part":0,"text":"hi"}"#
+        );
     }
 }

@@ -48,13 +48,23 @@ impl Follower {
     }
 
     /// Whether `items`, the newest of the conversation, leave out some that are not told to the end.
-    pub(crate) fn misses<'a>(&self, items: impl Iterator<Item = &'a Item>, has_older: bool) -> bool {
+    pub(crate) fn misses<'a>(
+        &self,
+        items: impl Iterator<Item = &'a Item>,
+        has_older: bool,
+    ) -> bool {
         if !has_older {
             return false;
         }
         let shown: HashSet<&str> = items.map(|item| item.id.as_str()).collect();
-        let open = self.told.iter().filter(|(_, told)| !told.settled).map(|(id, _)| id);
-        open.chain(&self.newest).any(|id| !shown.contains(id.as_str())) || self.newest.is_none()
+        let open = self
+            .told
+            .iter()
+            .filter(|(_, told)| !told.settled)
+            .map(|(id, _)| id);
+        open.chain(&self.newest)
+            .any(|id| !shown.contains(id.as_str()))
+            || self.newest.is_none()
     }
 
     /// Tells what is new in `items`, oldest first.
@@ -64,33 +74,48 @@ impl Follower {
             if self.newest.as_ref() != Some(&item.id) {
                 self.newest = Some(item.id.clone());
             }
-            if self.before.contains(&item.id) || self.told.get(&item.id).is_some_and(|told| told.settled) {
+            if self.before.contains(&item.id)
+                || self.told.get(&item.id).is_some_and(|told| told.settled)
+            {
                 continue;
             }
             let told = self.told.entry(item.id.clone()).or_default();
             match &item.body {
-                ItemBody::User { text, synthetic, .. } => {
+                ItemBody::User {
+                    text, synthetic, ..
+                } => {
                     told.settled = true;
                     if !synthetic && self.prompt.as_deref() == Some(text.as_str()) {
                         self.prompt = None;
                     } else {
-                        events.push(RunEvent::Message { item: item.id.clone(), text: text.clone(), synthetic: *synthetic });
+                        events.push(RunEvent::Message {
+                            item: item.id.clone(),
+                            text: text.clone(),
+                            synthetic: *synthetic,
+                        });
                     }
                 }
-                ItemBody::Assistant { parts, done, error, .. } => {
+                ItemBody::Assistant {
+                    parts, done, error, ..
+                } => {
                     told.answer(&item.id, parts, *done, &mut events);
                     let text: String = parts.iter().filter_map(text_of).collect();
                     if !text.is_empty() {
                         self.answer = Some(text);
                     }
                     if let (true, Some(error)) = (done, error) {
-                        events.push(RunEvent::Warning { message: error.clone() });
+                        events.push(RunEvent::Warning {
+                            message: error.clone(),
+                        });
                     }
                 }
                 ItemBody::Tool(tool) => told.tool(&item.id, tool, &mut events),
                 ItemBody::Compaction { summary } => {
                     told.settled = true;
-                    events.push(RunEvent::Compaction { item: item.id.clone(), summary: summary.clone() });
+                    events.push(RunEvent::Compaction {
+                        item: item.id.clone(),
+                        summary: summary.clone(),
+                    });
                 }
             }
         }
@@ -117,21 +142,38 @@ impl Told {
             match part {
                 Part::Text { text } => {
                     let continues = text.starts_with(&told.text) && !(voided && told.complete);
-                    let added = if continues { &text[told.text.len()..] } else { text.as_str() };
+                    let added = if continues {
+                        &text[told.text.len()..]
+                    } else {
+                        text.as_str()
+                    };
                     if !added.is_empty() || !continues {
                         let text = added.to_owned();
-                        events.push(RunEvent::TextDelta { item: item.into(), part: index, text, restarted: !continues });
+                        events.push(RunEvent::TextDelta {
+                            item: item.into(),
+                            part: index,
+                            text,
+                            restarted: !continues,
+                        });
                         told.complete = false;
                     }
                     told.text.clone_from(text);
                     if complete && !told.complete {
-                        events.push(RunEvent::Text { item: item.into(), part: index, text: text.clone() });
+                        events.push(RunEvent::Text {
+                            item: item.into(),
+                            part: index,
+                            text: text.clone(),
+                        });
                     }
                 }
                 Part::Thinking { text } => {
                     if complete && !(told.complete && told.text == *text) {
                         told.text.clone_from(text);
-                        events.push(RunEvent::Thinking { item: item.into(), part: index, text: text.clone() });
+                        events.push(RunEvent::Thinking {
+                            item: item.into(),
+                            part: index,
+                            text: text.clone(),
+                        });
                     }
                 }
             }
@@ -190,16 +232,39 @@ mod tests {
     use super::*;
 
     fn item(id: &str, body: ItemBody) -> Item {
-        Item { id: id.into(), at: "2026-01-01T00:00:00Z".into(), body }
+        Item {
+            id: id.into(),
+            at: "2026-01-01T00:00:00Z".into(),
+            body,
+        }
     }
 
     fn user(id: &str, text: &str) -> Item {
-        item(id, ItemBody::User { text: text.into(), images: 0, synthetic: false })
+        item(
+            id,
+            ItemBody::User {
+                text: text.into(),
+                images: 0,
+                synthetic: false,
+            },
+        )
     }
 
     fn answer(id: &str, parts: &[Part], done: bool) -> Item {
-        let model = ModelRef { provider: "p".into(), model_id: "m".into() };
-        item(id, ItemBody::Assistant { model, parts: parts.to_vec(), done, error: None, usage: None })
+        let model = ModelRef {
+            provider: "p".into(),
+            model_id: "m".into(),
+        };
+        item(
+            id,
+            ItemBody::Assistant {
+                model,
+                parts: parts.to_vec(),
+                done,
+                error: None,
+                usage: None,
+            },
+        )
     }
 
     fn text(text: &str) -> Part {
@@ -223,15 +288,30 @@ mod tests {
     }
 
     fn state(items: &[Item]) -> TranscriptState {
-        TranscriptState { items: items.to_vec(), ..TranscriptState::default() }
+        TranscriptState {
+            items: items.to_vec(),
+            ..TranscriptState::default()
+        }
     }
 
     #[test]
     fn the_own_prompt_is_not_told_and_a_message_of_somebody_else_is() {
         let before = [user("1", "old"), answer("2", &[text("old answer")], true)];
         let mut follower = Follower::new(&state(&before), "do it");
-        let now = [&before[..], &[user("3", "do it"), user("4", "and this"), user("5", "do it")]].concat();
-        let told: Vec<_> = follower.tell(now.iter()).into_iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+        let now = [
+            &before[..],
+            &[
+                user("3", "do it"),
+                user("4", "and this"),
+                user("5", "do it"),
+            ],
+        ]
+        .concat();
+        let told: Vec<_> = follower
+            .tell(now.iter())
+            .into_iter()
+            .map(|event| serde_json::to_value(event).unwrap())
+            .collect();
         assert_eq!(
             told,
             [
@@ -250,8 +330,17 @@ mod tests {
         assert_eq!(
             told,
             [
-                RunEvent::TextDelta { item: "1".into(), part: 0, text: "Hi".into(), restarted: true },
-                RunEvent::Text { item: "1".into(), part: 0, text: "Hi".into() },
+                RunEvent::TextDelta {
+                    item: "1".into(),
+                    part: 0,
+                    text: "Hi".into(),
+                    restarted: true
+                },
+                RunEvent::Text {
+                    item: "1".into(),
+                    part: 0,
+                    text: "Hi".into()
+                },
             ]
         );
         assert_eq!(follower.answer(), Some("Hi"));
@@ -260,7 +349,14 @@ mod tests {
     #[test]
     fn a_window_that_skipped_items_is_noticed() {
         let mut follower = Follower::new(&state(&[user("1", "old")]), "x");
-        follower.tell([user("1", "old"), tool("2", ToolStatus::Running, ""), user("3", "a")].iter());
+        follower.tell(
+            [
+                user("1", "old"),
+                tool("2", ToolStatus::Running, ""),
+                user("3", "a"),
+            ]
+            .iter(),
+        );
         let later = [user("3", "a"), user("4", "b")];
         // The running tool has left the window.
         assert!(follower.misses(later.iter(), true));
@@ -295,7 +391,11 @@ mod tests {
     fn grow(items: &mut Vec<Item>, step: &Step) {
         let next = items.len().to_string();
         let finish = |items: &mut Vec<Item>| {
-            if let Some(Item { body: ItemBody::Assistant { done, .. }, .. }) = items.last_mut() {
+            if let Some(Item {
+                body: ItemBody::Assistant { done, .. },
+                ..
+            }) = items.last_mut()
+            {
                 *done = true;
             }
         };
@@ -306,8 +406,14 @@ mod tests {
                 }
             }
             (Step::NewPart, Some(ItemBody::Assistant { parts, .. })) => parts.push(text("")),
-            (Step::Tool(status), Some(ItemBody::Tool(tool))) if tool.status == ToolStatus::Streaming => tool.status = *status,
-            (Step::Tool(status), Some(ItemBody::Tool(tool))) if tool.status == ToolStatus::Running => {
+            (Step::Tool(status), Some(ItemBody::Tool(tool)))
+                if tool.status == ToolStatus::Streaming =>
+            {
+                tool.status = *status
+            }
+            (Step::Tool(status), Some(ItemBody::Tool(tool)))
+                if tool.status == ToolStatus::Running =>
+            {
                 if *status != ToolStatus::Streaming {
                     tool.status = *status;
                 }

@@ -83,19 +83,33 @@ impl<'a> Printer<'a> {
 impl TextPrinter<'_> {
     fn print(&mut self, event: RunEvent) -> io::Result<()> {
         match event {
-            RunEvent::TextDelta { item, part, text, restarted } => self.answer((item, part), &text, restarted),
-            RunEvent::ToolStart { tool, arguments, .. } => {
-                self.act(format!("· {tool}  {}", summary(&arguments)).trim_end())
-            }
-            RunEvent::ToolEnd { tool, status: ToolEndStatus::Failed, output, .. } => {
-                self.act(&format!("  {tool} failed: {}", first_line(&output)))
-            }
-            RunEvent::ToolEnd { tool, status: ToolEndStatus::Interrupted, .. } => {
-                self.act(&format!("  {tool} was interrupted"))
-            }
-            RunEvent::Retry { attempt, reason, .. } => self.act(&format!("· trying again ({attempt}): {reason}")),
+            RunEvent::TextDelta {
+                item,
+                part,
+                text,
+                restarted,
+            } => self.answer((item, part), &text, restarted),
+            RunEvent::ToolStart {
+                tool, arguments, ..
+            } => self.act(format!("· {tool}  {}", summary(&arguments)).trim_end()),
+            RunEvent::ToolEnd {
+                tool,
+                status: ToolEndStatus::Failed,
+                output,
+                ..
+            } => self.act(&format!("  {tool} failed: {}", first_line(&output))),
+            RunEvent::ToolEnd {
+                tool,
+                status: ToolEndStatus::Interrupted,
+                ..
+            } => self.act(&format!("  {tool} was interrupted")),
+            RunEvent::Retry {
+                attempt, reason, ..
+            } => self.act(&format!("· trying again ({attempt}): {reason}")),
             RunEvent::Compaction { .. } => self.act("· summarised the conversation so far"),
-            RunEvent::Message { text, .. } => self.act(&format!("· message: {}", first_line(&text))),
+            RunEvent::Message { text, .. } => {
+                self.act(&format!("· message: {}", first_line(&text)))
+            }
             RunEvent::Warning { message } => {
                 self.end_block()?;
                 self.warned = Some(message.clone());
@@ -104,7 +118,9 @@ impl TextPrinter<'_> {
             RunEvent::End { error, .. } => {
                 self.end_block()?;
                 match error {
-                    Some(error) if self.warned.as_ref() != Some(&error) => writeln!(self.activity, "error: {error}"),
+                    Some(error) if self.warned.as_ref() != Some(&error) => {
+                        writeln!(self.activity, "error: {error}")
+                    }
                     _ => Ok(()),
                 }
             }
@@ -112,7 +128,10 @@ impl TextPrinter<'_> {
             | RunEvent::Prompt { .. }
             | RunEvent::Text { .. }
             | RunEvent::Thinking { .. }
-            | RunEvent::ToolEnd { status: ToolEndStatus::Done, .. }
+            | RunEvent::ToolEnd {
+                status: ToolEndStatus::Done,
+                ..
+            }
             | RunEvent::Usage { .. } => Ok(()),
         }
     }
@@ -126,7 +145,8 @@ impl TextPrinter<'_> {
             self.block = Some(block);
         }
         if self.terminals.answer && text.contains(is_steering) {
-            self.out.write_all(text.replace(is_steering, "").as_bytes())?;
+            self.out
+                .write_all(text.replace(is_steering, "").as_bytes())?;
         } else {
             self.out.write_all(text.as_bytes())?;
         }
@@ -140,7 +160,11 @@ impl TextPrinter<'_> {
 
     fn act(&mut self, line: &str) -> io::Result<()> {
         self.end_block()?;
-        let (on, off) = if self.terminals.activity { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        let (on, off) = if self.terminals.activity {
+            ("\x1b[2m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
         writeln!(self.activity, "{on}{}{off}", shown(line))
     }
 
@@ -157,14 +181,32 @@ impl TextPrinter<'_> {
 
 /// What a call is about, in a few words: the argument that says most.
 fn summary(arguments: &Value) -> String {
-    const TELLING: &[&str] = &["command", "path", "file_path", "pattern", "query", "url", "name"];
-    let Some(members) = arguments.as_object() else { return String::new() };
+    const TELLING: &[&str] = &[
+        "command",
+        "path",
+        "file_path",
+        "pattern",
+        "query",
+        "url",
+        "name",
+    ];
+    let Some(members) = arguments.as_object() else {
+        return String::new();
+    };
     let telling = TELLING.iter().find_map(|name| members.get(*name)?.as_str());
-    first_line(telling.or_else(|| members.values().find_map(Value::as_str)).unwrap_or_default())
+    first_line(
+        telling
+            .or_else(|| members.values().find_map(Value::as_str))
+            .unwrap_or_default(),
+    )
 }
 
 fn first_line(text: &str) -> String {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
     match line.char_indices().nth(160) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line.to_owned(),
@@ -178,7 +220,15 @@ fn is_steering(character: char) -> bool {
 
 /// Activity is written by others than the person: it must not steer the terminal.
 fn shown(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+    text.chars()
+        .map(|character| {
+            if character.is_control() {
+                ' '
+            } else {
+                character
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -190,7 +240,14 @@ mod tests {
 
     fn printed(events: Vec<RunEvent>, out: Expect, activity: Expect) {
         let (mut text, mut beside) = (Vec::new(), Vec::new());
-        let mut printer = Printer::text(&mut text, &mut beside, Terminals { answer: true, activity: false });
+        let mut printer = Printer::text(
+            &mut text,
+            &mut beside,
+            Terminals {
+                answer: true,
+                activity: false,
+            },
+        );
         for event in events {
             printer.print(event).unwrap();
         }
@@ -199,16 +256,30 @@ mod tests {
     }
 
     fn delta(item: &str, text: &str) -> RunEvent {
-        RunEvent::TextDelta { item: item.into(), part: 0, text: text.into(), restarted: false }
+        RunEvent::TextDelta {
+            item: item.into(),
+            part: 0,
+            text: text.into(),
+            restarted: false,
+        }
     }
 
     fn end(status: EndStatus, error: Option<&str>) -> RunEvent {
-        RunEvent::End { status, exit_status: status.exit_status(), text: None, error: error.map(str::to_owned) }
+        RunEvent::End {
+            status,
+            exit_status: status.exit_status(),
+            text: None,
+            error: error.map(str::to_owned),
+        }
     }
 
     #[test]
     fn the_answer_goes_to_one_stream_and_activity_to_the_other() {
-        let start = RunEvent::ToolStart { item: "t".into(), tool: "bash".into(), arguments: serde_json::json!({ "note": "x", "command": "ls -l\nrm x" }) };
+        let start = RunEvent::ToolStart {
+            item: "t".into(),
+            tool: "bash".into(),
+            arguments: serde_json::json!({ "note": "x", "command": "ls -l\nrm x" }),
+        };
         let failed = RunEvent::ToolEnd {
             item: "t".into(),
             tool: "bash".into(),
@@ -218,7 +289,14 @@ mod tests {
             details: Default::default(),
         };
         printed(
-            vec![delta("a", "Let me "), delta("a", "look."), start, failed, delta("b", "Do\u{1b}ne.\n"), end(EndStatus::Done, None)],
+            vec![
+                delta("a", "Let me "),
+                delta("a", "look."),
+                start,
+                failed,
+                delta("b", "Do\u{1b}ne.\n"),
+                end(EndStatus::Done, None),
+            ],
             expect![[r#"
                 Let me look.
 
@@ -233,7 +311,9 @@ mod tests {
 
     #[test]
     fn what_went_wrong_is_said_once() {
-        let warning = RunEvent::Warning { message: "the key is wrong".into() };
+        let warning = RunEvent::Warning {
+            message: "the key is wrong".into(),
+        };
         printed(
             vec![warning, end(EndStatus::NoModel, Some("the key is wrong"))],
             expect![[r#""#]],
@@ -242,7 +322,10 @@ mod tests {
             "#]],
         );
         printed(
-            vec![delta("a", "half"), end(EndStatus::Failed, Some("the stream was cut"))],
+            vec![
+                delta("a", "half"),
+                end(EndStatus::Failed, Some("the stream was cut")),
+            ],
             expect![[r#"
                 half
             "#]],

@@ -4,8 +4,8 @@ use bezel_context::Context;
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{ModelRef, SessionId};
 use bezel_sessions_contract::{
-    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, SessionDirectoryClient, SessionError,
-    SessionManagementClient, SessionSummary,
+    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, SessionDirectoryClient,
+    SessionError, SessionManagementClient, SessionSummary,
 };
 
 /// Which session a run works in.
@@ -50,31 +50,49 @@ pub enum SelectError {
 }
 
 /// The session whose id begins with `prefix`.
-pub async fn find_session(cx: &Context, link: &Link, prefix: &str) -> Result<SessionSummary, SelectError> {
+pub async fn find_session(
+    cx: &Context,
+    link: &Link,
+    prefix: &str,
+) -> Result<SessionSummary, SelectError> {
     let directory: SessionDirectoryClient = link.server().use_service();
     let state = directory.state().ready(cx).await?;
     one_of(&state, prefix)
 }
 
 fn one_of(state: &DirectoryState, prefix: &str) -> Result<SessionSummary, SelectError> {
-    let exact = state.sessions.iter().find(|session| session.session_id.as_str() == prefix);
+    let exact = state
+        .sessions
+        .iter()
+        .find(|session| session.session_id.as_str() == prefix);
     if let Some(session) = exact {
         return Ok(session.clone());
     }
-    let starts = |session: &&SessionSummary| !prefix.is_empty() && session.session_id.as_str().starts_with(prefix);
+    let starts = |session: &&SessionSummary| {
+        !prefix.is_empty() && session.session_id.as_str().starts_with(prefix)
+    };
     let mut found = state.sessions.iter().filter(starts);
     match (found.next(), found.next()) {
         (Some(session), None) => Ok(session.clone()),
         (None, _) => Err(SelectError::Unknown(prefix.to_owned())),
         (Some(_), Some(_)) => Err(SelectError::Ambiguous {
             prefix: prefix.to_owned(),
-            ids: state.sessions.iter().filter(starts).map(|session| session.session_id.to_string()).collect(),
+            ids: state
+                .sessions
+                .iter()
+                .filter(starts)
+                .map(|session| session.session_id.to_string())
+                .collect(),
         }),
     }
 }
 
 /// The newest session of a directory.
-pub async fn newest_session(cx: &Context, link: &Link, directory: &str) -> Result<SessionSummary, SelectError> {
+pub async fn newest_session(
+    cx: &Context,
+    link: &Link,
+    directory: &str,
+) -> Result<SessionSummary, SelectError> {
     let sessions: SessionDirectoryClient = link.server().use_service();
     let newest = sessions.newest_in(cx, directory.to_owned()).await?;
     newest.ok_or_else(|| SelectError::None(directory.to_owned()))
@@ -91,7 +109,10 @@ pub(crate) async fn choose(
     match choice {
         Choice::Id(prefix) => Ok((find_session(cx, link, prefix).await?.session_id, false)),
         Choice::Newest => Ok((newest_session(cx, link, directory).await?.session_id, false)),
-        Choice::New { model, permission_mode } => {
+        Choice::New {
+            model,
+            permission_mode,
+        } => {
             let management: SessionManagementClient = link.server().use_service();
             let options = CreateSession {
                 title: None,
@@ -123,7 +144,10 @@ mod tests {
             created_at: String::new(),
             updated_at: String::new(),
         };
-        DirectoryState { revision: 1, sessions: ids.iter().map(session).collect() }
+        DirectoryState {
+            revision: 1,
+            sessions: ids.iter().map(session).collect(),
+        }
     }
 
     #[test]
@@ -132,7 +156,12 @@ mod tests {
         assert_eq!(one_of(&state, "abc").unwrap().session_id.as_str(), "abc");
         assert_eq!(one_of(&state, "x").unwrap().session_id.as_str(), "x");
         assert_eq!(one_of(&state, "ab").unwrap().session_id.as_str(), "ab");
-        assert!(one_of(&state, "a").unwrap_err().to_string().contains("3 sessions"));
+        assert!(
+            one_of(&state, "a")
+                .unwrap_err()
+                .to_string()
+                .contains("3 sessions")
+        );
         assert!(matches!(one_of(&state, "q"), Err(SelectError::Unknown(_))));
         assert!(matches!(one_of(&state, ""), Err(SelectError::Unknown(_))));
     }

@@ -95,7 +95,7 @@ pub trait WorkerLauncher: Send + Sync + 'static {
     /// Takes over a worker that an earlier life of the server launched, by what
     /// [`LaunchedWorker::identity`] said of it then. `None` where that process is gone.
     fn adopt(&self, identity: &str) -> Option<Box<dyn LaunchedWorker>> {
-        let _ = identity;
+        tracing::debug!(identity, "this launcher takes over no worker");
         None
     }
 }

@@ -49,11 +49,18 @@ impl AgentBackend for HostAgent {
         hooks::register(&self.harness, plugin, hook)
     }
 
-    fn recent(&self, before: Option<EntryId>, limit: usize) -> BoxFuture<'_, Result<(Vec<Entry>, bool), LaneError>> {
+    fn recent(
+        &self,
+        before: Option<EntryId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<(Vec<Entry>, bool), LaneError>> {
         let tree = self.harness.tree();
         let page = match before {
             None => tree.recent(&LaneName::main(), limit),
-            Some(before) => match tree.entry(&before).map(|entry| entry.and_then(|entry| entry.parent)) {
+            Some(before) => match tree
+                .entry(&before)
+                .map(|entry| entry.and_then(|entry| entry.parent))
+            {
                 Ok(Some(parent)) => tree.path(&parent, limit),
                 Ok(None) => return async { Ok((Vec::new(), false)) }.boxed(),
                 Err(error) => Err(error),

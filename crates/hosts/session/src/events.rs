@@ -23,12 +23,18 @@ impl Bus {
     }
 
     pub(crate) fn publish(&self, body: EventBody) {
-        let event = Arc::new(AgentEvent { at: Timestamp::now(), body });
-        self.lock().retain(|subscriber| subscriber.send(Arc::clone(&event)).is_ok());
+        let event = Arc::new(AgentEvent {
+            at: Timestamp::now(),
+            body,
+        });
+        self.lock()
+            .retain(|subscriber| subscriber.send(Arc::clone(&event)).is_ok());
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<mpsc::UnboundedSender<Arc<AgentEvent>>>> {
-        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -43,68 +49,131 @@ pub(crate) async fn pump(mut events: HarnessEvents, bus: Arc<Bus>) {
 }
 
 fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
-        match event.kind {
-            EventKind::RunStart { operation_id } => publish(EventBody::RunStarted(operation_id)),
-            EventKind::RunEnd { operation_id, outcome } => {
-                publish(EventBody::RunEnded(Outcome { operation_id, outcome }));
-            }
-            EventKind::MessageStart { entry, model } => publish(EventBody::AnswerStarted { entry, model }),
-            EventKind::MessageUpdate { entry, delta } => publish(update(entry, delta)),
-            EventKind::MessageEnd { entry, message: None, .. } => publish(EventBody::AnswerDiscarded { entry }),
-            EventKind::MessageEnd { entry, message: Some(message), invocations } => {
-                publish(EventBody::AnswerEnded { entry, message, invocations });
-            }
-            EventKind::ToolStart { invocation_id, tool, arguments, .. } => {
-                publish(EventBody::ToolStarted { invocation: invocation_id, tool: tool.to_string(), arguments });
-            }
-            EventKind::ToolUpdate { invocation_id, progress } => {
-                publish(EventBody::ToolProgress { invocation: invocation_id, progress });
-            }
-            EventKind::ToolEnd { invocation_id, result, .. } => {
-                publish(EventBody::ToolEnded { invocation: invocation_id, result });
-            }
-            EventKind::EntryAdded { entry } => {
-                match &entry.body {
-                    EntryBody::Message { message: Message::User(message) } => {
-                        let message = Arc::new(message.clone());
-                        publish(EventBody::UserMessage { entry: entry.id.clone(), message });
-                    }
-                    EntryBody::Compaction(compaction) => publish(EventBody::Compacted {
-                        entry: entry.id.clone(),
-                        summary: compaction.summary.clone(),
-                    }),
-                    _ => {}
-                }
-                publish(EventBody::Committed { seq: entry.seq });
-            }
-            EventKind::Usage { model, usage, cost, .. } => {
-                publish(EventBody::UsageRecorded { model, usage, cost });
-            }
-            EventKind::HandlerError { registrant, hook, message } => publish(EventBody::HandlerFailed {
-                plugin: registrant.to_string(),
-                message: format!("{hook}: {message}"),
-            }),
-            EventKind::Fault { message } => tracing::error!("{message}"),
-            EventKind::Gap => tracing::warn!("session events were lost: a reader was too slow"),
-            EventKind::TurnStart { .. }
-            | EventKind::TurnEnd { .. }
-            | EventKind::QueueUpdate { .. }
-            | EventKind::RetryScheduled { .. }
-            | EventKind::CompactionStart { .. }
-            | EventKind::CompactionEnd { .. }
-            | EventKind::OperationAbort { .. } => {}
+    match event.kind {
+        EventKind::RunStart { operation_id } => publish(EventBody::RunStarted(operation_id)),
+        EventKind::RunEnd {
+            operation_id,
+            outcome,
+        } => {
+            publish(EventBody::RunEnded(Outcome {
+                operation_id,
+                outcome,
+            }));
         }
+        EventKind::MessageStart { entry, model } => {
+            publish(EventBody::AnswerStarted { entry, model })
+        }
+        EventKind::MessageUpdate { entry, delta } => publish(update(entry, delta)),
+        EventKind::MessageEnd {
+            entry,
+            message: None,
+            ..
+        } => publish(EventBody::AnswerDiscarded { entry }),
+        EventKind::MessageEnd {
+            entry,
+            message: Some(message),
+            invocations,
+        } => {
+            publish(EventBody::AnswerEnded {
+                entry,
+                message,
+                invocations,
+            });
+        }
+        EventKind::ToolStart {
+            invocation_id,
+            tool,
+            arguments,
+            ..
+        } => {
+            publish(EventBody::ToolStarted {
+                invocation: invocation_id,
+                tool: tool.to_string(),
+                arguments,
+            });
+        }
+        EventKind::ToolUpdate {
+            invocation_id,
+            progress,
+        } => {
+            publish(EventBody::ToolProgress {
+                invocation: invocation_id,
+                progress,
+            });
+        }
+        EventKind::ToolEnd {
+            invocation_id,
+            result,
+            ..
+        } => {
+            publish(EventBody::ToolEnded {
+                invocation: invocation_id,
+                result,
+            });
+        }
+        EventKind::EntryAdded { entry } => {
+            match &entry.body {
+                EntryBody::Message {
+                    message: Message::User(message),
+                } => {
+                    let message = Arc::new(message.clone());
+                    publish(EventBody::UserMessage {
+                        entry: entry.id.clone(),
+                        message,
+                    });
+                }
+                EntryBody::Compaction(compaction) => publish(EventBody::Compacted {
+                    entry: entry.id.clone(),
+                    summary: compaction.summary.clone(),
+                }),
+                _ => {}
+            }
+            publish(EventBody::Committed { seq: entry.seq });
+        }
+        EventKind::Usage {
+            model, usage, cost, ..
+        } => {
+            publish(EventBody::UsageRecorded { model, usage, cost });
+        }
+        EventKind::HandlerError {
+            registrant,
+            hook,
+            message,
+        } => publish(EventBody::HandlerFailed {
+            plugin: registrant.to_string(),
+            message: format!("{hook}: {message}"),
+        }),
+        EventKind::Fault { message } => tracing::error!("{message}"),
+        EventKind::Gap => tracing::warn!("session events were lost: a reader was too slow"),
+        EventKind::TurnStart { .. }
+        | EventKind::TurnEnd { .. }
+        | EventKind::QueueUpdate { .. }
+        | EventKind::RetryScheduled { .. }
+        | EventKind::CompactionStart { .. }
+        | EventKind::CompactionEnd { .. }
+        | EventKind::OperationAbort { .. } => {}
     }
+}
 
 fn update(entry: EntryId, delta: MessageDelta) -> EventBody {
     match delta {
-        MessageDelta::Text { text, .. } => EventBody::Text { entry, text: text.into() },
-        MessageDelta::Thinking { text, .. } => EventBody::Thinking { entry, text: text.into() },
-        MessageDelta::ToolCallStart { index, name, .. } => {
-            EventBody::ToolCallStarted { entry, index, tool: name }
-        }
-        MessageDelta::ToolCallArguments { index, text } => {
-            EventBody::ToolCallText { entry, index, text: text.into() }
-        }
+        MessageDelta::Text { text, .. } => EventBody::Text {
+            entry,
+            text: text.into(),
+        },
+        MessageDelta::Thinking { text, .. } => EventBody::Thinking {
+            entry,
+            text: text.into(),
+        },
+        MessageDelta::ToolCallStart { index, name, .. } => EventBody::ToolCallStarted {
+            entry,
+            index,
+            tool: name,
+        },
+        MessageDelta::ToolCallArguments { index, text } => EventBody::ToolCallText {
+            entry,
+            index,
+            text: text.into(),
+        },
     }
 }

@@ -24,44 +24,60 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                 })
             }
         })),
-        AnyHook::AfterTool(hook) => Box::new(hooks.after_tool(plugin, move |cx, settled: SettledCall| {
-            // A failed call has no output to change.
-            let change = (!settled.result.is_error).then(|| {
-                let output = ToolOutput {
-                    content: settled.result.content.clone(),
-                    details: settled.result.details.clone(),
-                    changes: Vec::new(),
-                };
-                hook(cx, view(&settled.call), output)
-            });
-            async move {
-                let Some(change) = change else { return Ok(ToolPatch::default()) };
-                let ToolOutput { content, details, .. } = change.await.map_err(failed)?;
-                Ok(ToolPatch { content: Some(content), details: Some(details), is_error: None })
-            }
-        })),
-        AnyHook::BeforeRequest(hook) => Box::new(hooks.before_request(plugin, move |cx, request: PendingRequest| {
-            let change = hook(
-                cx,
-                RequestDraft {
-                    system: request.system.to_string(),
-                    messages: request.messages.to_vec(),
-                    options: request.options,
-                },
-            );
-            async move {
-                let draft = change.await.map_err(failed)?;
-                Ok(RequestPatch {
-                    system: Some(draft.system.into()),
-                    messages: Some(draft.messages.into()),
-                    options: Some(draft.options),
-                })
-            }
-        })),
-        AnyHook::AfterResponse(hook) => Box::new(hooks.after_response(plugin, move |cx, answer: PendingAnswer| {
-            let change = hook(cx, Arc::unwrap_or_clone(answer.message));
-            async move { change.await.map(Some).map_err(failed) }
-        })),
+        AnyHook::AfterTool(hook) => {
+            Box::new(hooks.after_tool(plugin, move |cx, settled: SettledCall| {
+                // A failed call has no output to change.
+                let change = (!settled.result.is_error).then(|| {
+                    let output = ToolOutput {
+                        content: settled.result.content.clone(),
+                        details: settled.result.details.clone(),
+                        changes: Vec::new(),
+                    };
+                    hook(cx, view(&settled.call), output)
+                });
+                async move {
+                    let Some(change) = change else {
+                        return Ok(ToolPatch::default());
+                    };
+                    let ToolOutput {
+                        content, details, ..
+                    } = change.await.map_err(failed)?;
+                    Ok(ToolPatch {
+                        content: Some(content),
+                        details: Some(details),
+                        is_error: None,
+                    })
+                }
+            }))
+        }
+        AnyHook::BeforeRequest(hook) => Box::new(hooks.before_request(
+            plugin,
+            move |cx, request: PendingRequest| {
+                let change = hook(
+                    cx,
+                    RequestDraft {
+                        system: request.system.to_string(),
+                        messages: request.messages.to_vec(),
+                        options: request.options,
+                    },
+                );
+                async move {
+                    let draft = change.await.map_err(failed)?;
+                    Ok(RequestPatch {
+                        system: Some(draft.system.into()),
+                        messages: Some(draft.messages.into()),
+                        options: Some(draft.options),
+                    })
+                }
+            },
+        )),
+        AnyHook::AfterResponse(hook) => Box::new(hooks.after_response(
+            plugin,
+            move |cx, answer: PendingAnswer| {
+                let change = hook(cx, Arc::unwrap_or_clone(answer.message));
+                async move { change.await.map(Some).map_err(failed) }
+            },
+        )),
     }
 }
 

@@ -33,14 +33,26 @@ impl LaneBackend for HostLane {
         delivery: Delivery,
     ) -> BoxFuture<'a, Result<Admission, PromptError>> {
         async move {
-            let request = PromptRequest { command_id, message, delivery, resume: true };
+            let request = PromptRequest {
+                command_id,
+                message,
+                delivery,
+                resume: true,
+            };
             let admitted = self.lane.prompt(cx, request).await.map_err(prompt_error)?;
-            Ok(Admission { operation_id: admitted.operation_id, message_id: Some(admitted.message_id) })
+            Ok(Admission {
+                operation_id: admitted.operation_id,
+                message_id: Some(admitted.message_id),
+            })
         }
         .boxed()
     }
 
-    fn request_abort<'a>(&'a self, cx: &'a Context, operation: &'a OperationId) -> BoxFuture<'a, Result<bool, LaneError>> {
+    fn request_abort<'a>(
+        &'a self,
+        cx: &'a Context,
+        operation: &'a OperationId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
         async move {
             match self.lane.request_abort(cx, operation).await {
                 Ok(()) => Ok(true),
@@ -52,14 +64,21 @@ impl LaneBackend for HostLane {
         .boxed()
     }
 
-    fn compact<'a>(&'a self, cx: &'a Context, instructions: Option<String>) -> BoxFuture<'a, Result<Admission, PromptError>> {
+    fn compact<'a>(
+        &'a self,
+        cx: &'a Context,
+        instructions: Option<String>,
+    ) -> BoxFuture<'a, Result<Admission, PromptError>> {
         async move {
             let started = self.lane.compact(cx, instructions).await;
             let operation_id = started.map_err(|error| match error {
                 CompactError::Nothing => PromptError::Refused(error.to_string()),
                 error => PromptError::Storage(error.to_string()),
             })?;
-            Ok(Admission { operation_id, message_id: None })
+            Ok(Admission {
+                operation_id,
+                message_id: None,
+            })
         }
         .boxed()
     }
@@ -76,7 +95,11 @@ impl LaneBackend for HostLane {
         .boxed()
     }
 
-    fn withdraw<'a>(&'a self, cx: &'a Context, id: &'a EntryId) -> BoxFuture<'a, Result<bool, LaneError>> {
+    fn withdraw<'a>(
+        &'a self,
+        cx: &'a Context,
+        id: &'a EntryId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
         async move {
             match self.lane.withdraw(cx, id).await {
                 Ok(_) => Ok(true),
@@ -87,25 +110,45 @@ impl LaneBackend for HostLane {
         .boxed()
     }
 
-    fn wait<'a>(&'a self, cx: &'a Context, operation: &'a OperationId) -> BoxFuture<'a, Result<Outcome, LaneError>> {
+    fn wait<'a>(
+        &'a self,
+        cx: &'a Context,
+        operation: &'a OperationId,
+    ) -> BoxFuture<'a, Result<Outcome, LaneError>> {
         async move {
             // The subscription comes first, so that an end between the two is not missed.
             let mut watch = self.lane.watch();
-            let last = self.lane.last_outcome().map_err(|error| LaneError::Storage(error.to_string()))?;
+            let last = self
+                .lane
+                .last_outcome()
+                .map_err(|error| LaneError::Storage(error.to_string()))?;
             if let Some(last) = last.filter(|last| last.operation_id == *operation) {
-                return Ok(Outcome { operation_id: last.operation_id, outcome: last.outcome });
+                return Ok(Outcome {
+                    operation_id: last.operation_id,
+                    outcome: last.outcome,
+                });
             }
             let runs = watch.snapshot.state.operation_id() == Some(operation);
-            let waits = watch.snapshot.queued.iter().any(|queued| queued.operation_id == *operation);
+            let waits = watch
+                .snapshot
+                .queued
+                .iter()
+                .any(|queued| queued.operation_id == *operation);
             if !runs && !waits {
                 return Err(LaneError::UnknownOperation(operation.clone()));
             }
             let ended = async {
                 while let Some(event) = watch.events.next().await {
-                    if let EventKind::RunEnd { operation_id, outcome } = event.kind
+                    if let EventKind::RunEnd {
+                        operation_id,
+                        outcome,
+                    } = event.kind
                         && operation_id == *operation
                     {
-                        return Ok(Outcome { operation_id, outcome });
+                        return Ok(Outcome {
+                            operation_id,
+                            outcome,
+                        });
                     }
                 }
                 Err(LaneError::Storage("the session was closed".into()))

@@ -22,7 +22,10 @@ pub(crate) struct Models {
 
 impl Models {
     pub(crate) fn new(providers: Registry<ProviderDraft>) -> Self {
-        Models { providers, choice: Mutex::default() }
+        Models {
+            providers,
+            choice: Mutex::default(),
+        }
     }
 
     pub(crate) fn choose(&self, model: Option<ModelRef>, thinking: ThinkingLevel) {
@@ -30,7 +33,11 @@ impl Models {
     }
 
     fn resolve_now(&self) -> Result<ResolvedModel, ModelSourceError> {
-        let (model, thinking) = self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (model, thinking) = self
+            .choice
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let Some(model) = model else {
             return Err(ModelSourceError {
                 code: "model.none",
@@ -53,24 +60,40 @@ impl Models {
         };
         if let Availability::Missing(reason) = &entry.availability {
             let message = format!("model {model} cannot be used: {reason}");
-            return Err(ModelSourceError { code: "model.unavailable", message });
+            return Err(ModelSourceError {
+                code: "model.unavailable",
+                message,
+            });
         }
         // A provider may serve models that no catalogue lists: ask it, with nothing assumed.
-        let spec = entry.models.iter().find(|spec| spec.model == model).cloned().unwrap_or_else(|| ModelSpec {
-            name: model.model_id.clone(),
-            model,
-            reasoning: thinking != ThinkingLevel::Off,
-            images: true,
-            context: 0,
-            max_output: 0,
-            prices: None,
-        });
-        Ok(ResolvedModel { provider: Arc::clone(&entry.provider), spec, thinking })
+        let spec = entry
+            .models
+            .iter()
+            .find(|spec| spec.model == model)
+            .cloned()
+            .unwrap_or_else(|| ModelSpec {
+                name: model.model_id.clone(),
+                model,
+                reasoning: thinking != ThinkingLevel::Off,
+                images: true,
+                context: 0,
+                max_output: 0,
+                prices: None,
+            });
+        Ok(ResolvedModel {
+            provider: Arc::clone(&entry.provider),
+            spec,
+            thinking,
+        })
     }
 }
 
 impl ModelSource for Models {
-    fn resolve(&self, _cx: &Context, _lane: &LaneName) -> BoxFuture<'static, Result<ResolvedModel, ModelSourceError>> {
+    fn resolve(
+        &self,
+        _cx: &Context,
+        _lane: &LaneName,
+    ) -> BoxFuture<'static, Result<ResolvedModel, ModelSourceError>> {
         let resolved = self.resolve_now();
         async move { resolved }.boxed()
     }

@@ -86,7 +86,15 @@ struct Registries {
 impl SessionHost {
     /// Opens the session, assembles the facets, connects, and goes on with what was open.
     pub async fn start(options: SessionHostOptions) -> Result<RunningSession, StartError> {
-        let SessionHostOptions { manifest, facets, connect, hello, identity, environment, .. } = options;
+        let SessionHostOptions {
+            manifest,
+            facets,
+            connect,
+            hello,
+            identity,
+            environment,
+            ..
+        } = options;
         let tasks = TaskScope::new();
         let harness = Harness::open(HarnessOptions {
             store: Store::open(&options.database)?,
@@ -106,8 +114,15 @@ impl SessionHost {
         harness.set_system_prompt(Arc::new(Prompt(registries.prompt.clone())));
 
         let bus = Arc::new(Bus::default());
-        tasks.spawn("session events", events::pump(harness.subscribe(), Arc::clone(&bus)));
-        let main = Arc::new(HostLane { lane: harness.main(), models, queue: follow_queue(&harness, &tasks) });
+        tasks.spawn(
+            "session events",
+            events::pump(harness.subscribe(), Arc::clone(&bus)),
+        );
+        let main = Arc::new(HostLane {
+            lane: harness.main(),
+            models,
+            queue: follow_queue(&harness, &tasks),
+        });
         let backend = Arc::new(HostAgent {
             identity,
             environment: Arc::new(environment),
@@ -140,14 +155,24 @@ impl SessionHost {
         })
         .await?;
         harness.set_tools(Arc::new(sources::tools(&registries.tools.current())));
-        let following_tools =
-            tasks.spawn("tool registry", follow_tools(harness.clone(), registries.tools.clone()));
+        let following_tools = tasks.spawn(
+            "tool registry",
+            follow_tools(harness.clone(), registries.tools.clone()),
+        );
         table.activate();
         open.open();
         if let Err(error) = harness.main().resume(&Context::background()).await {
             tracing::error!(%error, "the session could not go on with what was open");
         }
-        Ok(RunningSession { harness, assembled, link, registries, backend, following_tools, tasks })
+        Ok(RunningSession {
+            harness,
+            assembled,
+            link,
+            registries,
+            backend,
+            following_tools,
+            tasks,
+        })
     }
 }
 
@@ -160,7 +185,10 @@ impl Registries {
 }
 
 /// The main lane's waiting messages, now and from now on.
-fn follow_queue(harness: &Harness, tasks: &TaskScope) -> watch::Receiver<Arc<[bezel_session_types::QueuedMessage]>> {
+fn follow_queue(
+    harness: &Harness,
+    tasks: &TaskScope,
+) -> watch::Receiver<Arc<[bezel_session_types::QueuedMessage]>> {
     let mut watched = harness.main().watch();
     let sender = watch::Sender::new(watched.snapshot.queued.clone());
     let receiver = sender.subscribe();

@@ -239,11 +239,9 @@ fn set_up(cx: &TuiContext) -> Result<(), FacetError> {
                 let ui = ui.clone();
                 async move {
                     let check = |text: &str| {
-                        if text.trim().is_empty() {
-                            Err("A session needs a title.".to_owned())
-                        } else {
-                            Ok(())
-                        }
+                        text.trim()
+                            .is_empty()
+                            .then(|| "A session needs a title.".to_owned())
                     };
                     if let Some(name) = ui
                         .input(

@@ -1,5 +1,10 @@
 //! Order, rollback, deadlines and disposal as a host sees them.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use bezel_plugin::{Facet, FacetScope, FacetStatus, Local, ManifestEntry, Namespace, PluginId};
 use bezel_rpc::{CallError, Context, ErrorCode};
 
-use crate::support::{Counting, CounterClient, Vault, manifest, start};
+use crate::support::{CounterClient, Counting, Vault, manifest, start};
 
+type Taken = Arc<Mutex<Option<(CounterClient, Local<Vault>)>>>;
 type Ran = Arc<Mutex<Vec<&'static str>>>;
 
 fn provider(ran: &Ran, plugin: &'static str) -> Facet<FacetScope> {
@@ -33,13 +34,16 @@ fn user(ran: &Ran, plugin: &'static str) -> Facet<FacetScope> {
 }
 
 fn entries(names: &[&str]) -> Vec<ManifestEntry> {
-    names.iter().map(|name| ManifestEntry::required(name, "1.0.0")).collect()
+    names
+        .iter()
+        .map(|name| ManifestEntry::required(name, "1.0.0"))
+        .collect()
 }
 
 #[tokio::test]
 async fn a_handle_taken_before_its_provider_is_set_up_works_from_activation_on() {
     let ran = Ran::default();
-    let taken: Arc<Mutex<Option<(CounterClient, Local<Vault>)>>> = Arc::default();
+    let taken: Taken = Arc::default();
     let keep = Arc::clone(&taken);
     let early = Facet::new("early", move |cx: FacetScope| {
         let keep = Arc::clone(&keep);
@@ -60,7 +64,9 @@ async fn a_handle_taken_before_its_provider_is_set_up_works_from_activation_on()
     .requires::<CounterClient>(Namespace::Local)
     .requires_local::<Vault>();
     let facets = vec![early, provider(&ran, "provider")];
-    let host = start(manifest(entries(&["early", "provider"])), facets).await.unwrap();
+    let host = start(manifest(entries(&["early", "provider"])), facets)
+        .await
+        .unwrap();
     let (counter, vault) = taken.lock().unwrap().take().unwrap();
     assert_eq!(counter.add(&Context::background(), 1).await.unwrap(), 42);
     assert_eq!(vault.get().unwrap().0, "secret");
@@ -71,12 +77,26 @@ async fn a_handle_taken_before_its_provider_is_set_up_works_from_activation_on()
 async fn a_wrong_graph_is_refused_before_any_plugin_code_runs_and_names_everyone() {
     let ran = Ran::default();
     let duplicate = vec![provider(&ran, "one"), provider(&ran, "two")];
-    let error = start(manifest(entries(&["one", "two"])), duplicate).await.err().unwrap().to_string();
-    assert!(error.contains("`one`") && error.contains("`two`") && error.contains("`counter`"), "{error}");
+    let error = start(manifest(entries(&["one", "two"])), duplicate)
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("`one`") && error.contains("`two`") && error.contains("`counter`"),
+        "{error}"
+    );
 
     let missing = vec![user(&ran, "lonely")];
-    let error = start(manifest(entries(&["lonely"])), missing).await.err().unwrap().to_string();
-    assert!(error.contains("`lonely`") && error.contains("`counter`"), "{error}");
+    let error = start(manifest(entries(&["lonely"])), missing)
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("`lonely`") && error.contains("`counter`"),
+        "{error}"
+    );
 
     let circle = vec![
         provider(&ran, "one").requires_local::<Other>(),
@@ -84,8 +104,15 @@ async fn a_wrong_graph_is_refused_before_any_plugin_code_runs_and_names_everyone
             .provides_local::<Other>()
             .requires::<CounterClient>(Namespace::Local),
     ];
-    let error = start(manifest(entries(&["one", "two"])), circle).await.err().unwrap().to_string();
-    assert!(error.contains("`one` requires `other`, `two` requires `counter`"), "{error}");
+    let error = start(manifest(entries(&["one", "two"])), circle)
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("`one` requires `other`, `two` requires `counter`"),
+        "{error}"
+    );
     assert!(ran.lock().unwrap().is_empty());
 }
 
@@ -103,8 +130,16 @@ async fn what_a_descriptor_does_not_say_fails_the_setup() {
         Ok(())
     })
     .provides_local::<Other>();
-    let error = start(manifest(entries(&["sneaky"])), vec![sneaky]).await.err().unwrap().to_string();
-    for part in ["provides `counter` without declaring", "uses `vault`", "declares `other` and does not"] {
+    let error = start(manifest(entries(&["sneaky"])), vec![sneaky])
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+    for part in [
+        "provides `counter` without declaring",
+        "uses `vault`",
+        "declares `other` and does not",
+    ] {
         assert!(error.contains(part), "{part}: {error}");
     }
 }
@@ -117,13 +152,17 @@ async fn an_optional_service_is_an_option_and_a_broken_optional_plugin_is_report
         Facet::new("looking", move |cx: FacetScope| {
             let seen = Arc::clone(&seen);
             async move {
-                seen.lock().unwrap().push(cx.use_optional::<CounterClient>().is_some());
+                seen.lock()
+                    .unwrap()
+                    .push(cx.use_optional::<CounterClient>().is_some());
                 Ok(())
             }
         })
         .optional::<CounterClient>(Namespace::Local)
     };
-    start(manifest(entries(&["looking"])), vec![looking(&seen)]).await.unwrap();
+    start(manifest(entries(&["looking"])), vec![looking(&seen)])
+        .await
+        .unwrap();
 
     let broken = Facet::new("broken", |_: FacetScope| async { Err("no disk".into()) })
         .provides::<CounterClient>();
@@ -133,27 +172,59 @@ async fn an_optional_service_is_an_option_and_a_broken_optional_plugin_is_report
     let mut newer = ManifestEntry::optional("newer", "1.0.0");
     newer.interface.minor += 1;
     list.push(newer);
-    let host = start(manifest(list), vec![looking(&seen), broken]).await.unwrap();
+    let host = start(manifest(list), vec![looking(&seen), broken])
+        .await
+        .unwrap();
     assert_eq!(*seen.lock().unwrap(), [false, true]);
     let report = host.assembled.report();
-    let status = |id: &str| report.iter().find(|facet| facet.plugin == PluginId::new(id)).unwrap().status.clone();
+    let status = |id: &str| {
+        report
+            .iter()
+            .find(|facet| facet.plugin == PluginId::new(id))
+            .unwrap()
+            .status
+            .clone()
+    };
     assert_eq!(status("looking"), FacetStatus::Active);
     assert_eq!(status("elsewhere"), FacetStatus::NoFacet);
-    assert!(matches!(status("broken"), FacetStatus::Unavailable(reason) if reason.contains("no disk")));
-    assert!(matches!(status("newer"), FacetStatus::Unavailable(reason) if reason.contains("interface")));
+    assert!(
+        matches!(status("broken"), FacetStatus::Unavailable(reason) if reason.contains("no disk"))
+    );
+    assert!(
+        matches!(status("newer"), FacetStatus::Unavailable(reason) if reason.contains("interface"))
+    );
 }
 
 #[tokio::test]
 async fn removing_a_plugin_withdraws_its_services_and_ends_its_users() {
     let ran = Ran::default();
     let facets = vec![user(&ran, "user"), provider(&ran, "provider")];
-    let mut host = start(manifest(entries(&["user", "provider"])), facets).await.unwrap();
-    let offered = |host: &crate::support::Host| host.table.descriptors().iter().any(|service| service.id == "counter");
+    let mut host = start(manifest(entries(&["user", "provider"])), facets)
+        .await
+        .unwrap();
+    let offered = |host: &crate::support::Host| {
+        host.table
+            .descriptors()
+            .iter()
+            .any(|service| service.id == "counter")
+    };
     assert!(offered(&host));
-    assert!(!host.table.descriptors().iter().any(|service| service.id == "vault"), "a local service is not exposed");
+    assert!(
+        !host
+            .table
+            .descriptors()
+            .iter()
+            .any(|service| service.id == "vault"),
+        "a local service is not exposed"
+    );
     assert!(host.assembled.remove("provider").await.is_empty());
     assert!(!offered(&host));
-    assert!(host.assembled.report().iter().all(|facet| matches!(facet.status, FacetStatus::Unavailable(_))));
+    assert!(
+        host.assembled
+            .report()
+            .iter()
+            .all(|facet| matches!(facet.status, FacetStatus::Unavailable(_)))
+    );
 }
 
 #[tokio::test]
@@ -174,8 +245,17 @@ async fn configuration_is_typed_and_a_grant_counts_only_where_the_manifest_gives
     let mut entry = ManifestEntry::required("configured", "1.0.0");
     entry.config = serde_json::json!({ "limit": 3 });
     entry.grants.insert(bezel_plugin::Grant::new("host.more"));
-    start(manifest(vec![entry.clone()]), vec![facet()]).await.unwrap();
+    start(manifest(vec![entry.clone()]), vec![facet()])
+        .await
+        .unwrap();
     entry.config = serde_json::json!({ "limit": "three" });
-    let error = start(manifest(vec![entry]), vec![facet()]).await.err().unwrap().to_string();
-    assert!(error.contains("plugin `configured`") && error.contains("u32"), "{error}");
+    let error = start(manifest(vec![entry]), vec![facet()])
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("plugin `configured`") && error.contains("u32"),
+        "{error}"
+    );
 }

@@ -31,9 +31,15 @@ impl Draft for Words {
         let words = self.0.finish(problems);
         if let Some((name, word)) = words.iter().find(|(_, word)| word.value.is_empty()) {
             let message = format!("word `{name}` is empty");
-            return Err(DraftError { plugin: word.plugin.clone(), message });
+            return Err(DraftError {
+                plugin: word.plugin.clone(),
+                message,
+            });
         }
-        Ok(words.into_iter().map(|(name, word)| (name, word.value)).collect())
+        Ok(words
+            .into_iter()
+            .map(|(name, word)| (name, word.value))
+            .collect())
     }
 }
 
@@ -44,7 +50,10 @@ type Kept = Arc<Mutex<Vec<Contribution<Words>>>>;
 async fn host(adds: Vec<(&'static str, Add)>) -> (Host, Registry<Words>, Kept) {
     let registry = Registry::<Words>::new(Vec::new());
     let kept = Kept::default();
-    let entries = adds.iter().map(|(plugin, _)| ManifestEntry::optional(plugin, "1.0.0")).collect();
+    let entries = adds
+        .iter()
+        .map(|(plugin, _)| ManifestEntry::optional(plugin, "1.0.0"))
+        .collect();
     let facets = adds.into_iter().map(|(plugin, add)| {
         let (registry, kept) = (registry.clone(), Arc::clone(&kept));
         Facet::new(plugin, move |cx: FacetScope| {
@@ -56,7 +65,10 @@ async fn host(adds: Vec<(&'static str, Add)>) -> (Host, Registry<Words>, Kept) {
     });
     let facets = facets.collect();
     let host = start(manifest(entries), facets).await.unwrap();
-    assert!(registry.current().is_empty(), "nothing is published before the host opens the registry");
+    assert!(
+        registry.current().is_empty(),
+        "nothing is published before the host opens the registry"
+    );
     registry.open();
     (host, registry, kept)
 }
@@ -66,16 +78,27 @@ fn set(name: &'static str, word: &'static str) -> Add {
 }
 
 fn words(registry: &Registry<Words>) -> Vec<String> {
-    registry.current().iter().map(|(name, word)| format!("{name}={word}")).collect()
+    registry
+        .current()
+        .iter()
+        .map(|(name, word)| format!("{name}={word}"))
+        .collect()
 }
 
 #[tokio::test]
 async fn of_two_plugins_that_set_one_name_the_earlier_stays_and_both_are_named() {
-    let (mut host, registry, _kept) =
-        host(vec![("first", set("a", "1")), ("second", set("a", "2")), ("third", set("b", "3"))]).await;
+    let (mut host, registry, _kept) = host(vec![
+        ("first", set("a", "1")),
+        ("second", set("a", "2")),
+        ("third", set("b", "3")),
+    ])
+    .await;
     assert_eq!(words(&registry), ["a=1", "b=3"]);
     let problem = registry.problems()[0].to_string();
-    assert!(problem.contains("`first`") && problem.contains("`second`") && problem.contains("word `a`"), "{problem}");
+    assert!(
+        problem.contains("`first`") && problem.contains("`second`") && problem.contains("word `a`"),
+        "{problem}"
+    );
     host.assembled.remove("first").await;
     assert_eq!(words(&registry), ["a=2", "b=3"]);
     assert!(registry.problems().is_empty());
@@ -84,7 +107,8 @@ async fn of_two_plugins_that_set_one_name_the_earlier_stays_and_both_are_named()
 #[tokio::test]
 async fn replace_says_that_it_is_meant() {
     let replace: Add = Arc::new(|draft| draft.0.replace("a", "2".to_owned()));
-    let (mut host, registry, _kept) = host(vec![("first", set("a", "1")), ("second", replace)]).await;
+    let (mut host, registry, _kept) =
+        host(vec![("first", set("a", "1")), ("second", replace)]).await;
     assert_eq!(words(&registry), ["a=2"]);
     assert!(registry.problems().is_empty());
     host.assembled.remove("second").await;
@@ -100,14 +124,24 @@ async fn a_contribution_that_breaks_later_keeps_the_previous_result_and_marks_it
         assert!(!trips.load(Ordering::SeqCst), "a bug");
         draft.0.set("a", (*reads.lock().unwrap()).to_owned());
     });
-    let (mut host, registry, kept) =
-        host(vec![("fine", set("b", "2")), ("changing", changing), ("gone", set("c", "3"))]).await;
+    let (mut host, registry, kept) = host(vec![
+        ("fine", set("b", "2")),
+        ("changing", changing),
+        ("gone", set("c", "3")),
+    ])
+    .await;
     for broken in ["", "panic"] {
         *word.lock().unwrap() = broken;
         panics.store(broken == "panic", Ordering::SeqCst);
         kept.lock().unwrap()[1].changed();
-        assert_eq!(words(&registry), ["b=2", "a=1", "c=3"], "the previous result stays");
-        assert!(matches!(&registry.problems()[..], [Problem::Failed(error)] if error.plugin.as_str() == "changing"));
+        assert_eq!(
+            words(&registry),
+            ["b=2", "a=1", "c=3"],
+            "the previous result stays"
+        );
+        assert!(
+            matches!(&registry.problems()[..], [Problem::Failed(error)] if error.plugin.as_str() == "changing")
+        );
     }
     // A removal leaves no trace, even while another contribution is broken.
     host.assembled.remove("gone").await;
@@ -122,8 +156,12 @@ async fn a_contribution_that_breaks_later_keeps_the_previous_result_and_marks_it
 #[tokio::test]
 async fn a_contribution_that_is_broken_from_the_start_does_not_keep_the_others_out() {
     let bug: Add = Arc::new(|_| panic!("a bug"));
-    let (_host, registry, _kept) =
-        host(vec![("bug", bug), ("empty", set("x", "")), ("fine", set("a", "1"))]).await;
+    let (_host, registry, _kept) = host(vec![
+        ("bug", bug),
+        ("empty", set("x", "")),
+        ("fine", set("a", "1")),
+    ])
+    .await;
     assert_eq!(words(&registry), ["a=1"]);
     assert_eq!(registry.problems().len(), 2);
 }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use bezel_plugin::{
-    AssembleOptions, Assembled, AssemblyError, Deadlines, Facet, FacetScope, LocalService, Manifest,
-    ManifestEntry, assemble,
+    AssembleOptions, Assembled, AssemblyError, Deadlines, Facet, FacetScope, LocalService,
+    Manifest, ManifestEntry, assemble,
 };
 use bezel_rpc::{Context, ServiceTable, service};
 

@@ -1,8 +1,10 @@
-//! Syntax highlighting, off the drawing task.
+//! Syntax highlighting that nobody waits for.
 //!
-//! Syntaxes are loaded by a background thread when code is first shown, and dropped when that thread has
-//! had nothing to do for a while. Until a line is highlighted it is shown plain; nobody waits.
+//! Common languages are read at once by small lexers. For the others a background thread loads grammars
+//! when such code is first shown, and drops them when it has had nothing to do for a while; until a line is
+//! highlighted it is shown plain.
 
+mod lexer;
 mod scopes;
 mod worker;
 
@@ -10,6 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::StyledLine;
+use lexer::Lexer;
 use worker::{Job, Worker};
 
 /// Longer code is shown plain.
@@ -37,15 +40,18 @@ impl Highlighter {
 
     /// Begins a piece of code. `language` is a name, an extension or a file name; unknown ones stay plain.
     pub fn open(&self, language: &str) -> CodeHighlight {
-        let state = match self.0 {
-            Some(_) if is_plain(language) => None,
-            Some(_) => Some(Arc::default()),
-            None => None,
+        let source = match &self.0 {
+            Some(_) if is_plain(language) => Source::Plain,
+            Some(worker) => match Lexer::of(language) {
+                Some(lexer) => Source::Lexer(Box::new(lexer), Vec::new()),
+                None => Source::Worker(Arc::clone(worker), Arc::default()),
+            },
+            None => Source::Plain,
         };
         CodeHighlight {
-            worker: self.0.clone(),
+            highlighter: self.clone(),
             language: language.into(),
-            state,
+            source,
             sent: 0,
             sent_lines: 0,
         }
@@ -76,19 +82,40 @@ fn is_plain(language: &str) -> bool {
 
 /// Highlights code at once, waiting for it; for tests and for presentations without a screen to keep alive.
 pub fn highlight_now(language: &str, code: &str) -> Vec<StyledLine> {
+    if is_plain(language) {
+        return worker::plain(code);
+    }
+    if let Some(mut lexer) = Lexer::of(language) {
+        return lexer.read(code);
+    }
     let mut highlight = worker::Parser::default();
     let syntaxes = worker::Syntaxes::load();
     highlight.parse(&syntaxes, language, code)
 }
 
+/// The name in `rust,ignore`, `{.python}` or `ts title="x"`, or the last part of a path.
+fn language_name(language: &str) -> Option<&str> {
+    let separator = |letter: char| letter.is_whitespace() || matches!(letter, ',' | '{' | '}');
+    let token = language.split(separator).find(|word| !word.is_empty())?;
+    token.trim_start_matches('.').rsplit('/').next()
+}
+
 /// A piece of code that may still grow at its end.
 #[derive(Clone)]
 pub struct CodeHighlight {
-    worker: Option<Arc<Worker>>,
+    highlighter: Highlighter,
     language: Arc<str>,
-    state: Option<Arc<Mutex<Lines>>>,
+    source: Source,
     sent: usize,
     sent_lines: usize,
+}
+
+/// Where the lines come from.
+#[derive(Clone)]
+enum Source {
+    Plain,
+    Lexer(Box<Lexer>, Vec<StyledLine>),
+    Worker(Arc<Worker>, Arc<Mutex<Lines>>),
 }
 
 /// The lines that are ready.
@@ -103,12 +130,8 @@ impl CodeHighlight {
     /// Hands over the code as far as it is known; only complete lines are looked at unless it is `complete`.
     /// Only what was appended since the last call costs anything; code that was rewritten starts anew.
     pub fn update(&mut self, code: &str, complete: bool) {
-        let (Some(worker), Some(state)) = (&self.worker, &self.state) else {
-            return;
-        };
         if code.len() < self.sent {
-            *self = Highlighter(Some(Arc::clone(worker))).open(&self.language);
-            return self.update(code, complete);
+            *self = self.highlighter.open(&self.language);
         }
         let end = if complete {
             code.len()
@@ -121,13 +144,17 @@ impl CodeHighlight {
         let Some(piece) = code.get(self.sent..end) else {
             return;
         };
+        match &mut self.source {
+            Source::Plain => return,
+            Source::Lexer(lexer, lines) => lines.extend(lexer.read(piece)),
+            Source::Worker(worker, state) => worker.submit(Job {
+                language: Arc::clone(&self.language),
+                piece: piece.to_owned(),
+                state: Arc::downgrade(state),
+            }),
+        }
         self.sent = end;
         self.sent_lines += piece.split_inclusive('\n').count();
-        worker.submit(Job {
-            language: Arc::clone(&self.language),
-            piece: piece.to_owned(),
-            state: Arc::downgrade(state),
-        });
     }
 
     /// The language, as it was given.
@@ -137,20 +164,26 @@ impl CodeHighlight {
 
     /// Whether everything that was handed over is ready, or will never be anything but plain.
     pub fn is_done(&self) -> bool {
-        self.state.is_none() || self.ready() >= self.sent_lines
+        matches!(self.source, Source::Plain) || self.ready() >= self.sent_lines
     }
 
     /// How many lines are ready, from the start.
     pub fn ready(&self) -> usize {
-        self.state
-            .as_ref()
-            .map_or(0, |state| lock(state).ready.len())
+        match &self.source {
+            Source::Plain => 0,
+            Source::Lexer(_, lines) => lines.len(),
+            Source::Worker(_, state) => lock(state).ready.len(),
+        }
     }
 
     /// Copies the ready lines from `start` on.
     pub fn lines_from(&self, start: usize) -> Vec<StyledLine> {
-        let copy = |state: &Arc<Mutex<Lines>>| lock(state).ready.get(start..).map(<[_]>::to_vec);
-        self.state.as_ref().and_then(copy).unwrap_or_default()
+        let copy = |lines: &[StyledLine]| lines.get(start..).map(<[_]>::to_vec).unwrap_or_default();
+        match &self.source {
+            Source::Plain => Vec::new(),
+            Source::Lexer(_, lines) => copy(lines),
+            Source::Worker(_, state) => copy(&lock(state).ready),
+        }
     }
 }
 
@@ -243,8 +276,8 @@ mod tests {
         let highlighter = Highlighter::new(move || {
             sender.send(()).ok();
         });
-        let code = "/* a\nstill a comment */\nlet x = 1;\nend";
-        let mut highlight = highlighter.open("rust");
+        let code = "(* a\nstill a comment *)\nprogram x;\nend";
+        let mut highlight = highlighter.open("pascal");
         for end in [3, 9, 27, 30, code.len()] {
             highlight.update(&code[..end], end == code.len());
         }
@@ -253,7 +286,11 @@ mod tests {
                 .recv_timeout(Duration::from_secs(60))
                 .expect("the worker reports progress");
         }
-        assert_eq!(highlight.lines_from(0), highlight_now("rust", code));
+        assert_eq!(highlight.lines_from(0), highlight_now("pascal", code));
+        assert_eq!(
+            highlight.lines_from(1)[0].spans[0].style.role,
+            Role::Comment
+        );
         assert_eq!(highlight.lines_from(3).len(), 1);
     }
 

@@ -13,7 +13,7 @@ use super::{Lines, lock};
 use crate::text::{Role, StyledLine, StyledSpan, sanitize};
 
 /// How long the thread keeps the syntaxes while it has nothing to do.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE: Duration = Duration::from_secs(10);
 
 /// Longer lines are shown plain: minified code costs more than it is worth.
 const LINE_LIMIT: usize = 4096;
@@ -130,6 +130,21 @@ fn work(mailbox: &Mailbox, finished: &AtomicU64, progress: &(dyn Fn() + Send + S
         finished.fetch_add(1, Ordering::AcqRel);
         progress();
     }
+    drop(syntaxes);
+    give_memory_back();
+}
+
+/// Grammars take tens of megabytes, which the allocator would keep for this process.
+fn give_memory_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        unsafe extern "C" {
+            fn malloc_trim(pad: usize) -> i32;
+        }
+        // SAFETY: `malloc_trim` is glibc's, has this signature, takes no pointer, may be called from any
+        // thread at any time, and releases only pages that hold no allocation.
+        unsafe { malloc_trim(0) };
+    }
 }
 
 /// All syntaxes, and the roles of their scopes.
@@ -145,6 +160,17 @@ impl Syntaxes {
             roles: Roles::default(),
         }
     }
+}
+
+/// Code as it stands.
+pub(super) fn plain(code: &str) -> Vec<StyledLine> {
+    let plain = |line: &str| {
+        StyledLine::new(
+            sanitize(line.trim_end_matches('\n'), 4).into_owned(),
+            Role::CodeBlock,
+        )
+    };
+    code.split_inclusive('\n').map(plain).collect()
 }
 
 /// Where the parser of one piece of code stands between two lines.
@@ -223,21 +249,7 @@ impl Parser {
 }
 
 fn find<'a>(set: &'a SyntaxSet, language: &str) -> Option<&'a syntect::parsing::SyntaxReference> {
-    // `rust,ignore`, `{.python}`, `ts title="x"`: only the first word counts.
-    let word = |letter: char| letter.is_whitespace() || matches!(letter, ',' | '{' | '}');
-    let token = language
-        .split(word)
-        .find(|word| !word.is_empty())?
-        .trim_start_matches('.');
-    let token = match token.to_ascii_lowercase().as_str() {
-        "shell" | "sh" | "zsh" | "shell-session" => "bash",
-        "jsonc" | "json5" => "json",
-        "golang" => "go",
-        "c++" | "cxx" => "cpp",
-        "dockerfile" => "Dockerfile",
-        _ => token,
-    };
-    let name = token.rsplit('/').next().unwrap_or(token);
+    let name = super::language_name(language)?;
     let extension = name.rsplit('.').next().unwrap_or(name);
     set.find_syntax_by_token(name)
         .or_else(|| set.find_syntax_by_extension(name))

@@ -21,7 +21,7 @@ pub fn lay_out(blocks: &[Block], width: usize) -> Vec<StyledLine> {
 /// The highlighted code of a block, by position among its code blocks.
 #[derive(Default)]
 pub(super) struct Codes<'a> {
-    pub(super) highlights: &'a mut [CodeHighlight],
+    pub(super) highlights: &'a [CodeHighlight],
     pub(super) next: usize,
 }
 

@@ -421,12 +421,7 @@ fn follow_codes(blocks: &[Block], codes: &mut Vec<CodeHighlight>, highlighter: &
     codes.truncate(position);
 }
 
-fn lay_out_block(
-    block: &Block,
-    codes: &mut [CodeHighlight],
-    width: usize,
-    out: &mut Vec<StyledLine>,
-) {
+fn lay_out_block(block: &Block, codes: &[CodeHighlight], width: usize, out: &mut Vec<StyledLine>) {
     push_block(
         block,
         width,

@@ -12,7 +12,8 @@ use super::line::Line;
 use super::namespace::Namespace;
 use crate::descriptor::ServiceDescriptor;
 use crate::events::{EventReplica, EventValue, Hub};
-use crate::state::{Core, Operation, Replica, StateValue};
+use crate::state::{Core, Operation, PatchError, Replica, StateValue};
+use crate::strict::StrictError;
 use crate::sync::lock;
 use crate::wire::{Header, Kind};
 
@@ -38,6 +39,19 @@ struct Subscribed {
     id: u64,
     /// Parent of what the hydration delivers.
     trace: TraceCarrier,
+}
+
+/// Why a subscription cannot go on from where it is.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error("a frame lacks its member or its revision")]
+    Incomplete,
+    #[error("a payload is not strict JSON: {0}")]
+    Strict(#[from] StrictError),
+    #[error("a payload cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Patch(#[from] PatchError),
 }
 
 #[derive(Deserialize)]
@@ -228,10 +242,9 @@ impl Replicas {
         &self,
         inner: std::sync::MutexGuard<'_, Inner>,
         payload: &Bytes,
-    ) -> Result<(), String> {
-        crate::strict::check(payload).map_err(|error| error.to_string())?;
-        let mut snapshot: Snapshot =
-            serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+    ) -> Result<(), Broken> {
+        crate::strict::check(payload)?;
+        let mut snapshot: Snapshot = serde_json::from_slice(payload)?;
         let trace = inner
             .subscription
             .as_ref()
@@ -266,11 +279,11 @@ impl Replicas {
         inner: std::sync::MutexGuard<'_, Inner>,
         header: &Header<'_>,
         payload: &Bytes,
-    ) -> Result<(), String> {
+    ) -> Result<(), Broken> {
         let (Some(member), Some(revision)) = (header.member, header.revision) else {
-            return Err("a state frame lacks its member or revision".to_owned());
+            return Err(Broken::Incomplete);
         };
-        crate::strict::check(payload).map_err(|error| error.to_string())?;
+        crate::strict::check(payload)?;
         let cells: Vec<_> = inner
             .cells
             .iter()
@@ -281,15 +294,12 @@ impl Replicas {
         for cell in &cells {
             match header.base {
                 None => {
-                    let value =
-                        serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+                    let value = serde_json::from_slice(payload)?;
                     cell.install(value, revision, trace.clone());
                 }
                 Some(base) => {
-                    let operations: Vec<Operation> =
-                        serde_json::from_slice(payload).map_err(|error| error.to_string())?;
-                    cell.patch(base, revision, operations, trace.clone())
-                        .map_err(|error| error.to_string())?;
+                    let operations: Vec<Operation> = serde_json::from_slice(payload)?;
+                    cell.patch(base, revision, operations, trace.clone())?;
                 }
             }
         }
@@ -305,9 +315,9 @@ impl Replicas {
         inner: std::sync::MutexGuard<'_, Inner>,
         header: &Header<'_>,
         payload: &Bytes,
-    ) -> Result<(), String> {
+    ) -> Result<(), Broken> {
         let Some(member) = header.member else {
-            return Err("an event frame lacks its member".to_owned());
+            return Err(Broken::Incomplete);
         };
         let hubs: Vec<_> = inner
             .events
@@ -321,11 +331,8 @@ impl Replicas {
                 hub.lost(count);
                 continue;
             }
-            let read = crate::strict::check(payload).map_err(|error| error.to_string());
-            let read = read.and_then(|()| {
-                hub.receive(payload, trace_of(header))
-                    .map_err(|error| error.to_string())
-            });
+            let read = crate::strict::check(payload).map_err(Broken::from);
+            let read = read.and_then(|()| Ok(hub.receive(payload, trace_of(header))?));
             if let Err(cause) = read {
                 // One event that cannot be read is one lost; the subscription itself is sound.
                 tracing::warn!(service = self.descriptor.id, member, %cause, "an event cannot be read");

@@ -331,3 +331,40 @@ impl EventSink for Tap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context as Poller, Waker};
+
+    use bezel_context::Context;
+
+    use super::*;
+    use crate::events::EventSource;
+    use crate::wire::{Frame, Outbox};
+
+    fn kinds(outbox: &Outbox) -> Vec<Kind> {
+        let mut frames = VecDeque::<Frame>::new();
+        let polled = outbox.poll_drain(&mut frames, &mut Poller::from_waker(Waker::noop()));
+        assert!(polled.is_ready() || frames.is_empty());
+        let kind = |frame: &Frame| Header::parse(&frame.header).expect("own header").kind;
+        frames.iter().map(kind).collect()
+    }
+
+    #[test]
+    fn an_event_reaches_a_subscription_only_between_its_snapshot_and_its_end() {
+        let outbox = Outbox::new();
+        let publisher = Publisher::new(outbox.clone(), 1 << 20);
+        let served = Served::new(&publisher, (None, 1), "test", 1000, Vec::new());
+        let source = EventSource::<String>::new();
+        source.events().origin().attach(served.tap("events"));
+        let cx = Context::background();
+        source.emit(&cx, "too early".into());
+        assert!(kinds(&outbox).is_empty());
+        served.start();
+        source.emit(&cx, "in time".into());
+        assert_eq!(kinds(&outbox), vec![Kind::Snapshot, Kind::Event]);
+        served.end();
+        source.emit(&cx, "too late".into());
+        assert!(kinds(&outbox).is_empty());
+    }
+}

@@ -103,7 +103,8 @@ impl Peer {
             };
             let envelope = Envelope {
                 code: ErrorCode::ResourceExhausted.as_str().to_owned(),
-                message: "the session does not read what waits for it; try again later".to_owned(),
+                message: "what is attached does not read what waits for it; try again later"
+                    .to_owned(),
                 data: None,
             };
             let payload = serde_json::to_vec(&envelope).expect("an envelope is a plain structure");

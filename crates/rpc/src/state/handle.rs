@@ -83,7 +83,8 @@ impl<T: StateValue> State<T> {
     /// Calls `listener` at once with the current value and then on each change, in order.
     ///
     /// Changes that follow each other closely may be reported as one: the latest value counts. The
-    /// context is built for the delivery; its trace is that of the change.
+    /// context is built for the delivery; its trace is that of the change. The listener runs where the
+    /// change is made or arrives, so it must be quick.
     pub fn subscribe(
         &self,
         listener: impl Fn(&Arc<T>, &Context) + Send + Sync + 'static,

@@ -147,11 +147,14 @@ impl<T: StateValue> Replica for Core<T> {
             .map_err(|_| misfit("the value has no JSON form"))?;
         for operation in operations {
             if let Err(error) = operation.apply(document) {
-                // Half a patch is a value that the owner never had: fall back to the initial one.
+                // Half a patch is a value that the owner never had: keep the last one that was read,
+                // else fall back to the initial one.
                 inner.document = None;
-                inner.typed = Some(Arc::new(T::default()));
-                inner.ready = false;
-                inner.version += 1;
+                if inner.typed.is_none() {
+                    inner.typed = Some(Arc::new(T::default()));
+                    inner.ready = false;
+                    inner.version += 1;
+                }
                 return Err(error);
             }
         }
@@ -176,5 +179,55 @@ impl<T: StateValue> Replica for Core<T> {
 
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::path::Path;
+
+    fn replica() -> Arc<Core<Vec<String>>> {
+        let core = Core::new(Vec::new(), false);
+        core.install(serde_json::json!(["a"]), 5, TraceCarrier::root());
+        core
+    }
+
+    /// Adds an element, then fails.
+    fn half() -> Vec<Operation> {
+        let items = vec![Value::from("b")];
+        let splice = Operation::Splice {
+            path: Path::root(),
+            index: 1,
+            delete: 0,
+            items,
+        };
+        let misfit = Operation::Append {
+            path: Path::root(),
+            text: "x".into(),
+        };
+        vec![splice, misfit]
+    }
+
+    #[test]
+    fn a_patch_that_fails_half_way_shows_no_half_applied_value() {
+        let read = replica();
+        assert_eq!(*read.get(), vec!["a"]);
+        assert!(read.patch(5, 6, half(), TraceCarrier::root()).is_err());
+        assert_eq!((*read.get()).clone(), vec!["a"]);
+
+        let unread = replica();
+        assert!(unread.patch(5, 6, half(), TraceCarrier::root()).is_err());
+        assert!(unread.get().is_empty() && !unread.flags().0);
+    }
+
+    #[test]
+    fn a_patch_for_another_revision_is_refused_and_changes_nothing() {
+        let core = replica();
+        assert!(core.patch(4, 6, Vec::new(), TraceCarrier::root()).is_err());
+        assert_eq!(*core.get(), vec!["a"]);
+        core.patch(5, 9, Vec::new(), TraceCarrier::root())
+            .expect("it fits");
+        assert!(core.patch(5, 9, Vec::new(), TraceCarrier::root()).is_err());
     }
 }

@@ -108,6 +108,12 @@ impl FrameEncoder {
         &mut self.waiting
     }
 
+    /// Whether more frames should be taken from a queue: so few are left that a small one may still
+    /// pass a large one, and so few that the queue's own bound is what counts.
+    pub fn has_room(&self) -> bool {
+        self.waiting.is_empty() && self.ready_bytes < BATCH
+    }
+
     /// Whether there is nothing left to write.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.ready.is_empty() && self.splitter.is_empty()

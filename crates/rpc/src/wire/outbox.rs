@@ -145,6 +145,14 @@ impl Outbox {
         }
     }
 
+    /// Ready once the peer let too many bytes wait; how many.
+    pub fn poll_overflow(&self, poller: &mut Poller<'_>) -> Poll<usize> {
+        match self.poll_closed(poller) {
+            Poll::Ready(Some(bytes)) => Poll::Ready(bytes),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+
     /// How many bytes wait.
     pub fn waiting(&self) -> usize {
         self.0.bytes.load(Ordering::Relaxed)

@@ -1,5 +1,6 @@
 //! The machinery from outside: one contract, every way to reach it.
 
+mod bytes;
 mod calls;
 mod connection;
 mod contract;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bezel_context::TaskScope;
+use bezel_context::ClientId;
 use bezel_rpc::{
     Acceptor, Context, Frame, Limits, PeerIdentity, Router, ServiceClient, ServiceTable, Transport,
     loopback,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::contract::ModelsClient;
 use crate::provider::Catalogue;
-use crate::stage::{Doorman, within};
+use crate::stage::{Doorman, Medium, Stage, wait_until, within};
 
 /// A server with the example service, and one raw connection to it.
 struct Raw {
@@ -20,7 +20,6 @@ struct Raw {
     catalogue: Catalogue,
     router: Router,
     _acceptor: Acceptor,
-    _scope: TaskScope,
 }
 
 impl Raw {
@@ -31,14 +30,17 @@ impl Raw {
             .expect("it is the first");
         table.activate();
         let acceptor = Acceptor::new(table, Arc::new(Doorman), router.clone(), limits);
+        Raw::over(&acceptor, catalogue, router)
+    }
+
+    fn over(acceptor: &Acceptor, catalogue: Catalogue, router: Router) -> Self {
         let (transport, theirs) = loopback();
         acceptor.spawn(theirs, PeerIdentity::local());
         Raw {
             transport,
             catalogue,
             router,
-            _acceptor: acceptor,
-            _scope: TaskScope::new(),
+            _acceptor: acceptor.clone(),
         }
     }
 
@@ -315,6 +317,57 @@ async fn frames_under_an_incarnation_that_is_not_the_clients_own_are_dropped() {
 }
 
 #[tokio::test]
+async fn a_client_that_knows_anothers_incarnation_can_do_nothing_with_it() {
+    use std::sync::atomic::Ordering;
+    let stage = Stage::new(Medium::Loopback);
+    let worker = stage.worker("S0").await;
+    let bob = stage.client("bob").await;
+    let models = bob.attach(&stage, "S0").await;
+    let cx = Context::background();
+    let mut running = Box::pin(models.hang(&cx));
+    assert!(futures::poll!(&mut running).is_pending());
+    let hanging = || worker.catalogue.hanging.load(Ordering::SeqCst);
+    wait_until("bob's call runs", || hanging() == 1).await;
+    let call = worker
+        .tap
+        .received()
+        .into_iter()
+        .find(|(header, _)| header.contains("\"m\":\"hang\""))
+        .expect("it was called");
+    let call: Value = serde_json::from_str(&call.0).expect("a header");
+    let (bobs, id) = (call["n"].as_u64().expect("an incarnation"), &call["i"]);
+
+    let mut raw = Raw::over(&stage.acceptor, Catalogue::new(), stage.router.clone());
+    raw.hello("ann");
+    let (_, welcome) = raw.next().await.expect("welcome");
+    let ann = ClientId::new(welcome["client"].as_str().expect("an id"));
+    let own = stage
+        .router
+        .bind(&ann, "S0")
+        .expect("it is connected")
+        .incarnation
+        .expect("the worker is there");
+    assert_eq!(raw.next().await.expect("attached").0["n"], json!(own));
+    raw.send(&format!(r#"{{"k":"cancel","i":{id},"n":{bobs}}}"#), "");
+    raw.send(
+        &format!(r#"{{"k":"call","i":7,"n":{bobs},"s":"models","m":"whoami"}}"#),
+        "{}",
+    );
+    raw.send(&format!(r#"{{"k":"cancel","i":{id},"n":{own}}}"#), "");
+    raw.send(
+        &format!(r#"{{"k":"call","i":8,"n":{own},"s":"models","m":"whoami"}}"#),
+        "{}",
+    );
+    let (header, payload) = raw.next().await.expect("an answer");
+    assert_eq!(
+        (&header["i"], &payload[1]),
+        (&json!(8), &json!("owner-ann"))
+    );
+    assert!(futures::poll!(&mut running).is_pending());
+    assert_eq!(hanging(), 1);
+}
+
+#[tokio::test]
 async fn a_first_frame_that_is_no_hello_is_refused_with_the_reason() {
     for (header, payload, code) in [
         (
@@ -378,5 +431,5 @@ async fn a_client_that_does_not_read_is_dropped_alone() {
         assert!(sent < 64, "its queue has no bound");
         tokio::task::yield_now().await;
     }
-    crate::stage::wait_until("it is gone", || raw.router.client_count() == 0).await;
+    wait_until("it is gone", || raw.router.client_count() == 0).await;
 }

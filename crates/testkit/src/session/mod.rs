@@ -59,8 +59,11 @@ pub struct FakeSessionOptions {
     /// Services of the server.
     pub server: ServiceTable,
     /// Plays with the session before the facets are set up.
-    pub prepare: Option<Box<dyn FnOnce(&FakeAgent) + Send>>,
+    pub prepare: Option<Prepare>,
 }
+
+/// Plays with a fake session before its facets are set up.
+pub type Prepare = Box<dyn FnOnce(&FakeAgent) + Send>;
 
 impl FakeSession {
     /// Sets up and activates `facets` in this order, each required, in `directory`.

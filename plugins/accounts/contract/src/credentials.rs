@@ -42,7 +42,11 @@ pub trait CredentialStore: Send + Sync {
     /// The stored credential.
     fn get(&self, provider: &str) -> BoxFuture<'static, Result<Option<Secret>, CredentialError>>;
     /// Stores a credential in place of an earlier one.
-    fn set(&self, provider: &str, secret: Secret) -> BoxFuture<'static, Result<(), CredentialError>>;
+    fn set(
+        &self,
+        provider: &str,
+        secret: Secret,
+    ) -> BoxFuture<'static, Result<(), CredentialError>>;
     /// Forgets one. False where there was none.
     fn remove(&self, provider: &str) -> BoxFuture<'static, Result<bool, CredentialError>>;
     /// Which providers have one.
@@ -62,7 +66,10 @@ impl LocalService for Credentials {
 impl Credentials {
     /// Over a store.
     pub fn new(store: Arc<dyn CredentialStore>) -> Self {
-        Credentials { store, revision: watch::Sender::new(0) }
+        Credentials {
+            store,
+            revision: watch::Sender::new(0),
+        }
     }
 
     /// The stored credential.

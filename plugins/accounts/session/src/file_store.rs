@@ -23,7 +23,10 @@ pub(crate) struct FileStore {
 impl FileStore {
     /// Over `path`; without one nothing is stored.
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        FileStore { path, writing: Arc::default() }
+        FileStore {
+            path,
+            writing: Arc::default(),
+        }
     }
 
     fn change<T: Send + 'static>(
@@ -33,7 +36,8 @@ impl FileStore {
         let (path, writing) = (self.path.clone(), Arc::clone(&self.writing));
         async move {
             let path = path.ok_or_else(|| CredentialError {
-                message: "no file for credentials is configured; give the key in the environment".into(),
+                message: "no file for credentials is configured; give the key in the environment"
+                    .into(),
             })?;
             let _guard = writing.lock().unwrap_or_else(PoisonError::into_inner);
             let mut table = read(&path)?;
@@ -51,11 +55,17 @@ impl FileStore {
 
 impl CredentialStore for FileStore {
     fn get(&self, provider: &str) -> BoxFuture<'static, Result<Option<Secret>, CredentialError>> {
-        let found = self.table().map(|table| table.get(provider).map(Secret::new));
+        let found = self
+            .table()
+            .map(|table| table.get(provider).map(Secret::new));
         async move { found }.boxed()
     }
 
-    fn set(&self, provider: &str, secret: Secret) -> BoxFuture<'static, Result<(), CredentialError>> {
+    fn set(
+        &self,
+        provider: &str,
+        secret: Secret,
+    ) -> BoxFuture<'static, Result<(), CredentialError>> {
         let provider = provider.to_owned();
         self.change(move |table| {
             table.insert(provider, secret.reveal().to_owned());
@@ -75,14 +85,21 @@ impl CredentialStore for FileStore {
 
 fn read(path: &Path) -> Result<Table, CredentialError> {
     let failed = |what: &str, error: &dyn std::fmt::Display| CredentialError {
-        message: format!("cannot {what} the credentials in {}: {error}", path.display()),
+        message: format!(
+            "cannot {what} the credentials in {}: {error}",
+            path.display()
+        ),
     };
     let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Table::new()),
         Err(error) => return Err(failed("read", &error)),
     };
-    let mode = file.metadata().map_err(|error| failed("read", &error))?.permissions().mode();
+    let mode = file
+        .metadata()
+        .map_err(|error| failed("read", &error))?
+        .permissions()
+        .mode();
     if mode & 0o077 != 0 {
         let reason = format!("others may read it; run `chmod 600 {}`", path.display());
         return Err(failed("use", &reason));
@@ -104,7 +121,10 @@ fn write(path: &Path, table: &Table) -> Result<(), CredentialError> {
         Ok(())
     };
     attempt().map_err(|error| CredentialError {
-        message: format!("cannot write the credentials to {}: {error}", path.display()),
+        message: format!(
+            "cannot write the credentials to {}: {error}",
+            path.display()
+        ),
     })
 }
 
@@ -119,7 +139,10 @@ mod tests {
         let store = FileStore::new(Some(path.clone()));
         assert_eq!(store.get("openai").await, Ok(None));
         store.set("openai", Secret::new("sk-1")).await.unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         let other = FileStore::new(Some(path.clone()));
         assert_eq!(other.get("openai").await, Ok(Some(Secret::new("sk-1"))));
         assert_eq!(other.providers().await, Ok(vec!["openai".to_owned()]));
@@ -136,7 +159,10 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let store = FileStore::new(Some(path.clone()));
         let error = store.get("openai").await.unwrap_err();
-        assert!(error.message.contains("chmod 600") && !error.message.contains("sk-1"), "{error}");
+        assert!(
+            error.message.contains("chmod 600") && !error.message.contains("sk-1"),
+            "{error}"
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "{\"openai\":").unwrap();
         assert!(store.set("x", Secret::new("y")).await.is_err());

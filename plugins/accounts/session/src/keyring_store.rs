@@ -38,7 +38,9 @@ async fn with_entry<T: Send + 'static>(
 }
 
 fn failed(what: &str, provider: &str, error: keyring::Error) -> CredentialError {
-    CredentialError { message: format!("cannot {what} the key of {provider} in the keyring: {error}") }
+    CredentialError {
+        message: format!("cannot {what} the key of {provider} in the keyring: {error}"),
+    }
 }
 
 impl CredentialStore for KeyringStore {
@@ -55,7 +57,11 @@ impl CredentialStore for KeyringStore {
         .boxed()
     }
 
-    fn set(&self, provider: &str, secret: Secret) -> BoxFuture<'static, Result<(), CredentialError>> {
+    fn set(
+        &self,
+        provider: &str,
+        secret: Secret,
+    ) -> BoxFuture<'static, Result<(), CredentialError>> {
         let provider = provider.to_owned();
         let behind = self.file.set(&provider, secret.clone());
         async move {

@@ -34,7 +34,9 @@ pub struct AccountsConfig {
 
 /// The session facet of accounts.
 pub fn facet() -> SessionFacet {
-    Facet::new("accounts", setup).provides::<AccountsClient>().provides_local::<Credentials>()
+    Facet::new("accounts", setup)
+        .provides::<AccountsClient>()
+        .provides_local::<Credentials>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
@@ -42,7 +44,10 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let file = Arc::new(FileStore::new(config.file));
     // Without a session bus there is no keyring to ask on this platform.
     let reachable = cfg!(not(target_os = "linux"))
-        || cx.agent.environment().contains_key("DBUS_SESSION_BUS_ADDRESS");
+        || cx
+            .agent
+            .environment()
+            .contains_key("DBUS_SESSION_BUS_ADDRESS");
     let store: Arc<dyn CredentialStore> = match config.keyring && reachable {
         true => Arc::new(KeyringStore::new(file)),
         false => file,
@@ -51,7 +56,10 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     cx.provide_local(Arc::clone(&credentials));
 
     let cell = cx.state_cell(AccountsState::default());
-    cx.provide(AccountsClient::new(AccountsService { credentials, state: cell.state() }));
+    cx.provide(AccountsClient::new(AccountsService {
+        credentials,
+        state: cell.state(),
+    }));
     let mut providers = cx.catalogue.watch();
     let spawner = cx.spawner().clone();
     cx.on_activate(move || async move {
@@ -96,7 +104,9 @@ impl Accounts for AccountsService {
         match self.credentials.remove(&provider).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(AccountsError::NotStored { provider }),
-            Err(error) => Err(AccountsError::Store { message: error.message }),
+            Err(error) => Err(AccountsError::Store {
+                message: error.message,
+            }),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The accounts dialog: which providers have a credential and from where. The credential itself is never here.
 
 use bezel_accounts_contract::{Account, AccountsClient, AccountsState, CredentialSource};
-use bezel_api_tui::{Command, CommandResult, Confirm, Facet, FacetError, Namespace, Select, SelectItem, Toast, TuiContext, TuiFacet};
+use bezel_api_tui::{
+    Command, CommandResult, Confirm, Facet, FacetError, Namespace, Select, SelectItem, Toast,
+    TuiContext, TuiFacet,
+};
 use bezel_context::Context;
 
 /// The key in the list that forgets a credential.
@@ -34,23 +37,48 @@ async fn show(context: &TuiContext, cx: &Context, accounts: &AccountsClient) -> 
             .items(items(&accounts.state().get()))
             .action(REMOVE, "remove")?;
         let feed = select.feed();
-        let _followed = accounts.state().subscribe(move |state, _| feed.replace(items(state)));
-        let Some(selected) = context.ui.select(cx, select).await else { return Ok(()) };
+        let _followed = accounts
+            .state()
+            .subscribe(move |state, _| feed.replace(items(state)));
+        let Some(selected) = context.ui.select(cx, select).await else {
+            return Ok(());
+        };
         let account = selected.value;
         match (selected.action.is_some(), account.source) {
-            (true, Some(CredentialSource::Store)) => remove(context, cx, accounts, &account.provider).await?,
-            (true, _) => context.ui.toast(Toast::info(format!("nothing is stored for {}: {}", account.provider, explain(&account)))),
-            (false, _) => context.ui.toast(Toast::info(format!("{}: {}", account.provider, explain(&account)))),
+            (true, Some(CredentialSource::Store)) => {
+                remove(context, cx, accounts, &account.provider).await?
+            }
+            (true, _) => context.ui.toast(Toast::info(format!(
+                "nothing is stored for {}: {}",
+                account.provider,
+                explain(&account)
+            ))),
+            (false, _) => context.ui.toast(Toast::info(format!(
+                "{}: {}",
+                account.provider,
+                explain(&account)
+            ))),
         }
     }
 }
 
-async fn remove(context: &TuiContext, cx: &Context, accounts: &AccountsClient, provider: &str) -> CommandResult {
-    let body = format!("Forget the stored key of **{provider}**? Models of it cannot be used until there is another one.");
-    let confirm = Confirm::new("Remove the key", body).labels("Remove", "Keep").danger();
+async fn remove(
+    context: &TuiContext,
+    cx: &Context,
+    accounts: &AccountsClient,
+    provider: &str,
+) -> CommandResult {
+    let body = format!(
+        "Forget the stored key of **{provider}**? Models of it cannot be used until there is another one."
+    );
+    let confirm = Confirm::new("Remove the key", body)
+        .labels("Remove", "Keep")
+        .danger();
     if context.ui.confirm(cx, confirm).await {
         accounts.remove(cx, provider.to_owned()).await?;
-        context.ui.toast(Toast::success(format!("the key of {provider} is removed")));
+        context
+            .ui
+            .toast(Toast::success(format!("the key of {provider} is removed")));
     }
     Ok(())
 }
@@ -58,7 +86,8 @@ async fn remove(context: &TuiContext, cx: &Context, accounts: &AccountsClient, p
 fn items(state: &AccountsState) -> Vec<SelectItem<Account>> {
     let item = |account: &Account| {
         let mark = if account.configured { "●" } else { "○" };
-        SelectItem::new(format!("{mark} {}", account.provider), account.clone()).detail(origin(account))
+        SelectItem::new(format!("{mark} {}", account.provider), account.clone())
+            .detail(origin(account))
     };
     state.providers.iter().map(item).collect()
 }
@@ -77,11 +106,15 @@ fn origin(account: &Account) -> &'static str {
 /// Where the credential comes from, and how to change that.
 fn explain(account: &Account) -> &'static str {
     match (account.configured, account.source) {
-        (true, Some(CredentialSource::Environment)) => "its key comes from the shell that started the session; unset the variable there",
+        (true, Some(CredentialSource::Environment)) => {
+            "its key comes from the shell that started the session; unset the variable there"
+        }
         (true, Some(CredentialSource::Store)) => "its key is stored; ctrl+d removes it",
         (true, Some(CredentialSource::Command)) => "its key comes from the configured command",
         (true, None) => "it needs no key",
-        (false, _) => "it has no key; set its variable in the shell, or `api_key_env` or `api_key_command` in config.toml",
+        (false, _) => {
+            "it has no key; set its variable in the shell, or `api_key_env` or `api_key_command` in config.toml"
+        }
     }
 }
 

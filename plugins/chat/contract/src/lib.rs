@@ -22,7 +22,11 @@ pub trait Chat {
 
     /// Records durably that the operation is to end, then ends it. False when it is not the one that runs.
     #[scope(operate)]
-    async fn request_abort(&self, cx: &Context, operation_id: OperationId) -> Result<bool, ChatError>;
+    async fn request_abort(
+        &self,
+        cx: &Context,
+        operation_id: OperationId,
+    ) -> Result<bool, ChatError>;
 
     /// Summarises the conversation so far for the model; the tree keeps everything.
     #[scope(operate)]

@@ -41,14 +41,23 @@ impl ActivityView {
         let width = usize::from(width);
         let chat = self.chat.get();
         match &chat.activity {
-            Activity::Running { operation_id, since, phase, cancelling } => {
+            Activity::Running {
+                operation_id,
+                since,
+                phase,
+                cancelling,
+            } => {
                 let tokens = self.tokens(operation_id);
                 let mut line = StyledLine::new(format!("{} ", cx.spinner()), Role::Accent);
                 self.say(phase, *cancelling, &mut line);
                 let elapsed = self.clock.since(since).unwrap_or_default();
                 push(&mut line, &short(elapsed), Role::Muted);
                 if tokens > 0 && width >= 60 {
-                    push(&mut line, &format!("↓ {} tokens", format::tokens(tokens)), Role::Muted);
+                    push(
+                        &mut line,
+                        &format!("↓ {} tokens", format::tokens(tokens)),
+                        Role::Muted,
+                    );
                 }
                 if !cancelling {
                     line.push(StyledSpan::new(" · ", Role::Faint));
@@ -59,15 +68,28 @@ impl ActivityView {
             }
             Activity::Idle => {
                 self.baseline = None;
-                let Some(last) = chat.last.as_ref().filter(|last| last.status == OutcomeStatus::Failed) else {
+                let Some(last) = chat
+                    .last
+                    .as_ref()
+                    .filter(|last| last.status == OutcomeStatus::Failed)
+                else {
                     return Vec::new();
                 };
-                let message = last.error.as_ref().map_or("the turn failed; the log has more", |error| error.message.as_str());
+                let message = last
+                    .error
+                    .as_ref()
+                    .map_or("the turn failed; the log has more", |error| {
+                        error.message.as_str()
+                    });
                 let message = bezel_presentation::text::sanitize(message, 4).replace('\n', " ");
-                let mut rows = wrap(&StyledLine::new(message, Role::Error), width.saturating_sub(3));
+                let mut rows = wrap(
+                    &StyledLine::new(message, Role::Error),
+                    width.saturating_sub(3),
+                );
                 rows.truncate(ERROR_ROWS);
                 let mark = |(position, row): (usize, StyledLine)| {
-                    let mut line = StyledLine::new(if position == 0 { "✗ " } else { "  " }, Role::Error);
+                    let mut line =
+                        StyledLine::new(if position == 0 { "✗ " } else { "  " }, Role::Error);
                     row.spans.into_iter().for_each(|span| line.push(span));
                     line
                 };
@@ -91,14 +113,29 @@ impl ActivityView {
                 word("Running ");
                 word(&counted(names));
             }
-            Phase::Retrying { attempt, at, reason } => {
+            Phase::Retrying {
+                attempt,
+                at,
+                reason,
+            } => {
                 let left = self.clock.until(at).unwrap_or_default();
                 // Rounded up: it is never "in 0s" while there is time left.
                 let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-                let when = if seconds == 0 { "now".to_owned() } else { format!("in {}", short(Duration::from_secs(seconds))) };
+                let when = if seconds == 0 {
+                    "now".to_owned()
+                } else {
+                    format!("in {}", short(Duration::from_secs(seconds)))
+                };
                 let reason = bezel_presentation::text::sanitize(reason, 4).replace('\n', " ");
-                line.push(StyledSpan::new(format!("Trying again {when} (try {attempt})"), Role::Warning));
-                push(line, &bezel_presentation::wrap::truncate_text(&reason, 60), Role::Muted);
+                line.push(StyledSpan::new(
+                    format!("Trying again {when} (try {attempt})"),
+                    Role::Warning,
+                ));
+                push(
+                    line,
+                    &bezel_presentation::wrap::truncate_text(&reason, 60),
+                    Role::Muted,
+                );
             }
         }
     }
@@ -114,15 +151,21 @@ impl ActivityView {
             }
         };
         let transcript = self.transcript.get();
-        let streaming = transcript.items.iter().rev().find_map(|item| match &item.body {
-            ItemBody::Assistant { parts, done: false, .. } => {
-                let length = |part: &Part| match part {
-                    Part::Text { text } | Part::Thinking { text } => text.len(),
-                };
-                Some(parts.iter().map(length).sum::<usize>())
-            }
-            _ => None,
-        });
+        let streaming = transcript
+            .items
+            .iter()
+            .rev()
+            .find_map(|item| match &item.body {
+                ItemBody::Assistant {
+                    parts, done: false, ..
+                } => {
+                    let length = |part: &Part| match part {
+                        Part::Text { text } | Part::Thinking { text } => text.len(),
+                    };
+                    Some(parts.iter().map(length).sum::<usize>())
+                }
+                _ => None,
+            });
         let estimate = u64::try_from(streaming.unwrap_or(0) / TOKEN).unwrap_or(0);
         total.saturating_sub(before) + estimate
     }
@@ -150,7 +193,13 @@ fn counted(names: &[String]) -> String {
             None => counts.push((name, 1)),
         }
     }
-    let say = |(name, count): &(&str, usize)| if *count > 1 { format!("{name} ×{count}") } else { (*name).to_owned() };
+    let say = |(name, count): &(&str, usize)| {
+        if *count > 1 {
+            format!("{name} ×{count}")
+        } else {
+            (*name).to_owned()
+        }
+    };
     counts.iter().map(say).collect::<Vec<_>>().join(", ")
 }
 

@@ -33,7 +33,11 @@ impl Chip {
         match self {
             Chip::Paste(text) => {
                 let lines = text.lines().count();
-                if lines > 1 { format!("[pasted {lines} lines]") } else { format!("[pasted {} characters]", text.chars().count()) }
+                if lines > 1 {
+                    format!("[pasted {lines} lines]")
+                } else {
+                    format!("[pasted {} characters]", text.chars().count())
+                }
             }
             Chip::Image { name, .. } => format!("[image {name}]"),
         }
@@ -59,7 +63,10 @@ pub(crate) enum Piece<'a> {
 
 impl Draft {
     pub(crate) fn plain(text: impl AsRef<str>) -> Self {
-        Draft { text: clean(text.as_ref()), chips: Vec::new() }
+        Draft {
+            text: clean(text.as_ref()),
+            chips: Vec::new(),
+        }
     }
 
     /// The character that stands for a new chip.
@@ -73,7 +80,11 @@ impl Draft {
     pub(crate) fn pasted(&mut self, text: &str) -> String {
         let text = clean(text);
         let long = text.lines().count() > PASTE_LINES || text.chars().nth(PASTE_LETTERS).is_some();
-        if long { self.add(Chip::Paste(text)).to_string() } else { text }
+        if long {
+            self.add(Chip::Paste(text)).to_string()
+        } else {
+            text
+        }
     }
 
     /// The chip that a character stands for.
@@ -84,7 +95,9 @@ impl Draft {
 
     /// The pieces of a range, in order.
     pub(crate) fn pieces(&self, range: Range<usize>) -> Vec<Piece<'_>> {
-        let Some(text) = self.text.get(range) else { return Vec::new() };
+        let Some(text) = self.text.get(range) else {
+            return Vec::new();
+        };
         let mut pieces = Vec::new();
         let mut start = 0;
         for (at, letter) in text.char_indices() {
@@ -104,29 +117,37 @@ impl Draft {
 
     /// Whether there is nothing to send.
     pub(crate) fn is_blank(&self) -> bool {
-        self.pieces(0..self.text.len()).iter().all(|piece| match piece {
-            Piece::Text(text) => text.trim().is_empty(),
-            Piece::Chip(Chip::Paste(text)) => text.trim().is_empty(),
-            Piece::Chip(Chip::Image { .. }) => false,
-        })
+        self.pieces(0..self.text.len())
+            .iter()
+            .all(|piece| match piece {
+                Piece::Text(text) => text.trim().is_empty(),
+                Piece::Chip(Chip::Paste(text)) => text.trim().is_empty(),
+                Piece::Chip(Chip::Image { .. }) => false,
+            })
     }
 
     /// The text with pastes written out; pictures appear as their labels.
     pub(crate) fn expanded(&self) -> String {
-        let text = self.pieces(0..self.text.len()).into_iter().map(|piece| match piece {
-            Piece::Text(text) => text.to_owned(),
-            Piece::Chip(Chip::Paste(text)) => text.clone(),
-            Piece::Chip(image) => image.label(),
-        });
+        let text = self
+            .pieces(0..self.text.len())
+            .into_iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.to_owned(),
+                Piece::Chip(Chip::Paste(text)) => text.clone(),
+                Piece::Chip(image) => image.label(),
+            });
         text.collect()
     }
 
     /// What is shown of it in one line.
     pub(crate) fn in_short(&self) -> String {
-        let text = self.pieces(0..self.text.len()).into_iter().map(|piece| match piece {
-            Piece::Text(text) => text.to_owned(),
-            Piece::Chip(chip) => chip.label(),
-        });
+        let text = self
+            .pieces(0..self.text.len())
+            .into_iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.to_owned(),
+                Piece::Chip(chip) => chip.label(),
+            });
         let text: String = text.collect();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -152,10 +173,16 @@ impl Draft {
     /// A text that was edited elsewhere; labels of this draft's pictures in it stand for them again.
     pub(crate) fn rewritten(&self, text: &str) -> Draft {
         let mut draft = Draft::plain(text);
-        for chip in self.chips.iter().filter(|chip| matches!(chip, Chip::Image { .. })) {
+        for chip in self
+            .chips
+            .iter()
+            .filter(|chip| matches!(chip, Chip::Image { .. }))
+        {
             if let Some(at) = draft.text.find(&chip.label()) {
                 let letter = draft.add(chip.clone());
-                draft.text.replace_range(at..at + chip.label().len(), letter.encode_utf8(&mut [0; 4]));
+                draft
+                    .text
+                    .replace_range(at..at + chip.label().len(), letter.encode_utf8(&mut [0; 4]));
             }
         }
         draft
@@ -182,7 +209,9 @@ fn push_text(content: &mut Vec<UserContent>, text: &mut String) {
     let part = std::mem::take(text);
     let part = part.trim();
     if !part.is_empty() {
-        content.push(UserContent::Text { text: part.to_owned() });
+        content.push(UserContent::Text {
+            text: part.to_owned(),
+        });
     }
 }
 
@@ -201,18 +230,31 @@ mod tests {
     use super::*;
 
     fn image(name: &str) -> Chip {
-        let content = ImageContent { media_type: "image/png".into(), data: "AAAA".into() };
-        Chip::Image { name: name.into(), content }
+        let content = ImageContent {
+            media_type: "image/png".into(),
+            data: "AAAA".into(),
+        };
+        Chip::Image {
+            name: name.into(),
+            content,
+        }
     }
 
     #[test]
     fn a_long_paste_is_short_on_the_screen_and_whole_when_sent() {
         let mut draft = Draft::default();
-        let long = (1..=123).map(|line| format!("line {line}\n")).collect::<String>();
+        let long = (1..=123)
+            .map(|line| format!("line {line}\n"))
+            .collect::<String>();
         let letter = draft.pasted(&long);
         draft.text = format!("see: {letter} end");
         assert_eq!(draft.in_short(), "see: [pasted 123 lines] end");
-        assert_eq!(draft.content(), [UserContent::Text { text: format!("see: {long} end") }]);
+        assert_eq!(
+            draft.content(),
+            [UserContent::Text {
+                text: format!("see: {long} end")
+            }]
+        );
         assert_eq!(draft.expanded(), format!("see: {long} end"));
         assert_eq!(draft.pasted("two\r\nlines"), "two\nlines");
     }
@@ -223,12 +265,20 @@ mod tests {
         let letter = draft.add(image("a.png"));
         draft.text = format!("before {letter} after");
         let content = draft.content();
-        assert!(matches!(&content[..], [UserContent::Text { text: first }, UserContent::Image(_), UserContent::Text { text: last }]
-            if first == "before" && last == "after"));
+        assert!(
+            matches!(&content[..], [UserContent::Text { text: first }, UserContent::Image(_), UserContent::Text { text: last }]
+            if first == "before" && last == "after")
+        );
         let edited = draft.rewritten("now [image a.png] and [image b.png]");
         assert_eq!(edited.in_short(), "now [image a.png] and [image b.png]");
         assert_eq!(edited.content().len(), 3);
-        assert!(!Draft { text: letter.to_string(), ..draft.clone() }.is_blank());
+        assert!(
+            !Draft {
+                text: letter.to_string(),
+                ..draft.clone()
+            }
+            .is_blank()
+        );
     }
 
     #[test]

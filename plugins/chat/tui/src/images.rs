@@ -17,7 +17,9 @@ pub(crate) fn pasted_path(text: &str, home: Option<&Path>) -> Option<PathBuf> {
     if text.is_empty() || text.contains('\n') {
         return None;
     }
-    let quoted = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    let quoted = ['"', '\'']
+        .iter()
+        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     let path = match (quoted, text.strip_prefix("file://")) {
         (Some(path), _) => path.to_owned(),
         (None, Some(url)) => percent_decoded(url)?,
@@ -43,19 +45,35 @@ pub(crate) enum ImageError {
 /// Reads a picture.
 pub(crate) async fn read(path: &Path) -> Result<Chip, ImageError> {
     let shown = path.display();
-    let metadata = tokio::fs::metadata(path).await.map_err(|_| ImageError::NotThere)?;
+    let metadata = tokio::fs::metadata(path)
+        .await
+        .map_err(|_| ImageError::NotThere)?;
     if !metadata.is_file() {
         return Err(ImageError::NotThere);
     }
     if metadata.len() > LIMIT {
         let size = bezel_presentation::format::bytes(metadata.len());
-        return Err(ImageError::Unfit(format!("{shown} has {size}, pictures may have 10 MiB; attach a smaller one")));
+        return Err(ImageError::Unfit(format!(
+            "{shown} has {size}, pictures may have 10 MiB; attach a smaller one"
+        )));
     }
-    let bytes = tokio::fs::read(path).await.map_err(|error| ImageError::Unfit(format!("cannot read {shown}: {error}")))?;
-    let media_type = media_type(&bytes)
-        .ok_or_else(|| ImageError::Unfit(format!("{shown} is not a PNG, JPEG, GIF or WebP picture, whatever its name says")))?;
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().replace(['[', ']'], "_");
-    let content = ImageContent { media_type: media_type.into(), data: BASE64_STANDARD.encode(&bytes) };
+    let bytes = tokio::fs::read(path)
+        .await
+        .map_err(|error| ImageError::Unfit(format!("cannot read {shown}: {error}")))?;
+    let media_type = media_type(&bytes).ok_or_else(|| {
+        ImageError::Unfit(format!(
+            "{shown} is not a PNG, JPEG, GIF or WebP picture, whatever its name says"
+        ))
+    })?;
+    let name = path
+        .file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .replace(['[', ']'], "_");
+    let content = ImageContent {
+        media_type: media_type.into(),
+        data: BASE64_STANDARD.encode(&bytes),
+    };
     Ok(Chip::Image { name, content })
 }
 
@@ -64,7 +82,21 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
         [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some("image/webp"),
         _ => None,
     }
 }
@@ -111,11 +143,22 @@ mod tests {
 
     #[test]
     fn paths_of_pictures_are_told_from_text() {
-        let found = |text: &str| pasted_path(text, Some(Path::new("/home/me"))).map(|path| path.display().to_string());
+        let found = |text: &str| {
+            pasted_path(text, Some(Path::new("/home/me"))).map(|path| path.display().to_string())
+        };
         assert_eq!(found("/tmp/a.png\n").as_deref(), Some("/tmp/a.png"));
-        assert_eq!(found("'/tmp/my shot.PNG'").as_deref(), Some("/tmp/my shot.PNG"));
-        assert_eq!(found("/tmp/my\\ shot.jpg").as_deref(), Some("/tmp/my shot.jpg"));
-        assert_eq!(found("file:///tmp/my%20shot.webp").as_deref(), Some("/tmp/my shot.webp"));
+        assert_eq!(
+            found("'/tmp/my shot.PNG'").as_deref(),
+            Some("/tmp/my shot.PNG")
+        );
+        assert_eq!(
+            found("/tmp/my\\ shot.jpg").as_deref(),
+            Some("/tmp/my shot.jpg")
+        );
+        assert_eq!(
+            found("file:///tmp/my%20shot.webp").as_deref(),
+            Some("/tmp/my shot.webp")
+        );
         assert_eq!(found("~/a.gif").as_deref(), Some("/home/me/a.gif"));
         assert_eq!(found("see a.png"), None);
         assert_eq!(found("/tmp/a.txt"), None);
@@ -129,7 +172,9 @@ mod tests {
         let path = directory.path().join("shot.png");
         assert!(matches!(read(&path).await, Err(ImageError::NotThere)));
         std::fs::write(&path, b"no picture").unwrap();
-        assert!(matches!(read(&path).await, Err(ImageError::Unfit(why)) if why.contains("whatever its name says")));
+        assert!(
+            matches!(read(&path).await, Err(ImageError::Unfit(why)) if why.contains("whatever its name says"))
+        );
         std::fs::write(&path, b"\x89PNG\r\n\x1a\n").unwrap();
         let chip = read(&path).await.unwrap();
         assert_eq!(chip.label(), "[image shot.png]");

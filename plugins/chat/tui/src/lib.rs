@@ -13,7 +13,9 @@ mod queue;
 
 use std::sync::Arc;
 
-use bezel_api_tui::{Binding, Command, Facet, FacetError, Namespace, Placement, Slot, Toast, TuiContext, TuiFacet};
+use bezel_api_tui::{
+    Binding, Command, Facet, FacetError, Namespace, Placement, Slot, Toast, TuiContext, TuiFacet,
+};
 use bezel_chat_contract::{ChatClient, Delivery};
 use bezel_context::Context;
 use bezel_files_contract::FilesClient;
@@ -60,7 +62,11 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
         home: cx.launch.environment.get("HOME").map(Into::into),
     });
 
-    cx.slots.add(Slot::Composer, Placement::default(), ComposerView(composer.clone()));
+    cx.slots.add(
+        Slot::Composer,
+        Placement::default(),
+        ComposerView(composer.clone()),
+    );
     let activity = ActivityView {
         chat: chat.state(),
         attachment: attachment.clone(),
@@ -70,9 +76,15 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
         baseline: None,
         lines: Vec::new(),
     };
-    cx.slots.add(Slot::AboveComposer, Placement::order(0), activity);
-    let queue = QueueView { chat: chat.state(), attachment: attachment.clone(), outbox: outbox.clone() };
-    cx.slots.add(Slot::AboveComposer, Placement::order(10), queue);
+    cx.slots
+        .add(Slot::AboveComposer, Placement::order(0), activity);
+    let queue = QueueView {
+        chat: chat.state(),
+        attachment: attachment.clone(),
+        outbox: outbox.clone(),
+    };
+    cx.slots
+        .add(Slot::AboveComposer, Placement::order(10), queue);
     cx.help.add("Composer", composer::HELP)?;
     add_commands(&cx, &chat, &composer)?;
 
@@ -106,7 +118,9 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
     };
     let first = cx.launch.prompt.trim();
     if !first.is_empty() {
-        courier.outbox.push(Draft::plain(first), Delivery::default(), None);
+        courier
+            .outbox
+            .push(Draft::plain(first), Delivery::default(), None);
     }
     let spawner = cx.spawner().clone();
     cx.on_activate(move || async move {
@@ -172,10 +186,14 @@ fn add_commands(cx: &TuiContext, chat: &ChatClient, composer: &Composer) -> Resu
             }),
     );
     let inserted = composer.clone();
-    cx.commands.add(Command::new("chat.insert", "Insert text into the composer").hidden().run(move |_, arguments| {
-        inserted.insert(&arguments.text);
-        async { Ok(()) }
-    }));
+    cx.commands.add(
+        Command::new("chat.insert", "Insert text into the composer")
+            .hidden()
+            .run(move |_, arguments| {
+                inserted.insert(&arguments.text);
+                async { Ok(()) }
+            }),
+    );
     cx.keybindings.add(Binding::new("ctrl+g", "chat.edit")?);
     Ok(())
 }

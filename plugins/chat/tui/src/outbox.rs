@@ -49,7 +49,13 @@ impl Outbox {
     pub(crate) fn push(&self, draft: Draft, delivery: Delivery, target: Option<&str>) {
         let target = target.map(str::to_owned);
         let command_id = CommandId::generate();
-        self.lock().push_back(Outgoing { draft, delivery, command_id, target, offered: false });
+        self.lock().push_back(Outgoing {
+            draft,
+            delivery,
+            command_id,
+            target,
+            offered: false,
+        });
         self.0.changed.notify_one();
     }
 
@@ -65,7 +71,11 @@ impl Outbox {
     /// Takes the newest message back, unless the session may have it already.
     pub(crate) fn take_back(&self) -> Option<Draft> {
         let mut queue = self.lock();
-        queue.back().is_some_and(|last| !last.offered).then(|| queue.pop_back())?.map(|last| last.draft)
+        queue
+            .back()
+            .is_some_and(|last| !last.offered)
+            .then(|| queue.pop_back())?
+            .map(|last| last.draft)
     }
 
     fn head(&self) -> Option<Outgoing> {
@@ -74,12 +84,18 @@ impl Outbox {
 
     fn finish(&self, command_id: &CommandId) -> Option<Outgoing> {
         let mut queue = self.lock();
-        let at = queue.iter().position(|outgoing| outgoing.command_id == *command_id)?;
+        let at = queue
+            .iter()
+            .position(|outgoing| outgoing.command_id == *command_id)?;
         queue.remove(at)
     }
 
     fn change(&self, command_id: &CommandId, change: impl FnOnce(&mut Outgoing)) {
-        if let Some(outgoing) = self.lock().iter_mut().find(|outgoing| outgoing.command_id == *command_id) {
+        if let Some(outgoing) = self
+            .lock()
+            .iter_mut()
+            .find(|outgoing| outgoing.command_id == *command_id)
+        {
             change(outgoing);
         }
     }
@@ -123,7 +139,9 @@ impl Courier {
             if let (Some(wanted), Some(target)) = (&outgoing.target, state.target())
                 && wanted != target
             {
-                let reason = "the message was not sent: it was written for the session that was open before".to_owned();
+                let reason =
+                    "the message was not sent: it was written for the session that was open before"
+                        .to_owned();
                 self.refuse(&outgoing.command_id, reason);
                 continue;
             }
@@ -149,7 +167,8 @@ impl Courier {
                 }
                 // The worker is gone: asking for the session starts it. Once for each message.
                 AttachmentState::Degraded { target }
-                    if self.connection.get().is_connected() && revived.as_ref() != Some(&outgoing.command_id) =>
+                    if self.connection.get().is_connected()
+                        && revived.as_ref() != Some(&outgoing.command_id) =>
                 {
                     revived = Some(outgoing.command_id.clone());
                     self.revive(cx, target).await;
@@ -172,10 +191,17 @@ impl Courier {
         };
         match self.chat.prompt(cx, request).await {
             Ok(reply) if reply.accepted => Offer::Taken,
-            Ok(reply) => Offer::Refused(reply.error.unwrap_or_else(|| "the session did not take the message".into())),
+            Ok(reply) => Offer::Refused(
+                reply
+                    .error
+                    .unwrap_or_else(|| "the session did not take the message".into()),
+            ),
             Err(CallError::Service(never)) => match never {},
             Err(CallError::Rpc(error)) => match error.code {
-                ErrorCode::Disconnected | ErrorCode::NotAttached | ErrorCode::SessionUnavailable | ErrorCode::NotActive => {
+                ErrorCode::Disconnected
+                | ErrorCode::NotAttached
+                | ErrorCode::SessionUnavailable
+                | ErrorCode::NotActive => {
                     tracing::debug!(%error, "a message waits until the session is there again");
                     Offer::Lost
                 }
@@ -185,7 +211,10 @@ impl Courier {
     }
 
     async fn revive(&self, cx: &Context, target: &str) {
-        let attached = self.management.attach(cx, SessionId::new(target), Some(self.environment.clone())).await;
+        let attached = self
+            .management
+            .attach(cx, SessionId::new(target), Some(self.environment.clone()))
+            .await;
         if let Err(error) = attached {
             tracing::debug!(%error, "the session could not be started again");
         }

@@ -31,9 +31,15 @@ impl QueueView {
         let mut waiting = Vec::new();
         let attached = self.attachment.get().is_attached();
         if attached && !self.chat.is_stale() {
-            waiting.extend(self.chat.get().queue.iter().map(|message| Waiting {
-                label: label(message.delivery),
-                text: message.text.split_whitespace().collect::<Vec<_>>().join(" "),
+            waiting.extend(self.chat.get().queue.iter().map(|message| {
+                Waiting {
+                    label: label(message.delivery),
+                    text: message
+                        .text
+                        .split_whitespace()
+                        .collect::<Vec<_>>()
+                        .join(" "),
+                }
             }));
         }
         let on_their_way = self.outbox.waiting().into_iter().map(|outgoing| Waiting {
@@ -66,13 +72,20 @@ impl View for QueueView {
         let key = "alt+up takes back";
         for (position, (row, message)) in area.rows().zip(&waiting[hidden..]).enumerate() {
             let mut line = StyledLine::new("  ↳ ", Role::Faint);
-            line.push(StyledSpan::new(format!("{:<8}", message.label), Role::AccentAlternate));
+            line.push(StyledSpan::new(
+                format!("{:<8}", message.label),
+                Role::AccentAlternate,
+            ));
             if position == 0 && hidden > 0 {
                 line.push(StyledSpan::new(format!("(+{hidden}) "), Role::Faint));
             }
             line.push(StyledSpan::new(message.text.clone(), Role::Muted));
             let last = position + 1 == rows.min(waiting.len());
-            let room = if last { width.saturating_sub(key.len() + 3) } else { width.saturating_sub(1) };
+            let room = if last {
+                width.saturating_sub(key.len() + 3)
+            } else {
+                width.saturating_sub(1)
+            };
             let mut line = truncate(&line, room);
             if last && width > 60 {
                 let gap = width.saturating_sub(line.width() + key.len() + 1);

@@ -16,7 +16,10 @@ pub fn facet() -> SessionFacet {
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let directory = cx.agent.identity().directory.clone();
-    cx.provide(FilesClient::new(FilesService(FileSearch::new(directory, cx.spawner().clone()))));
+    cx.provide(FilesClient::new(FilesService(FileSearch::new(
+        directory,
+        cx.spawner().clone(),
+    ))));
     Ok(())
 }
 
@@ -28,7 +31,11 @@ impl Files for FilesService {
         match self.0.search(cx, &query, limit).await {
             Ok(matches) => matches
                 .into_iter()
-                .map(|found| FileMatch { path: found.path, is_directory: found.is_dir, indices: found.indices })
+                .map(|found| FileMatch {
+                    path: found.path,
+                    is_directory: found.is_dir,
+                    indices: found.indices,
+                })
                 .collect(),
             Err(FileSearchError::Cancelled) => Vec::new(),
             Err(error) => {

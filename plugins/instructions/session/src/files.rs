@@ -20,7 +20,11 @@ pub(crate) struct Found {
 impl Found {
     /// The file as a section of the prompt.
     pub(crate) fn section(&self) -> String {
-        format!("Instructions from {}:\n\n{}", self.path.display(), self.text)
+        format!(
+            "Instructions from {}:\n\n{}",
+            self.path.display(),
+            self.text
+        )
     }
 }
 
@@ -32,7 +36,9 @@ pub(crate) fn read(directory: &Path, user_file: Option<&Path>) -> Vec<Found> {
     for ancestor in ancestors.into_iter().rev() {
         let before = found.len();
         for name in NAMES {
-            let Some(file) = read_one(&ancestor.join(name)) else { continue };
+            let Some(file) = read_one(&ancestor.join(name)) else {
+                continue;
+            };
             if !found[before..].iter().any(|other| other.text == file.text) {
                 found.push(file);
             }
@@ -55,7 +61,10 @@ fn read_one(path: &Path) -> Option<Found> {
         text.truncate(text.floor_char_boundary(LIMIT));
         text.push_str("\n\n(The rest of this file is left out: it is longer than 64 KiB.)");
     }
-    (!text.is_empty()).then(|| Found { path: path.to_owned(), text })
+    (!text.is_empty()).then(|| Found {
+        path: path.to_owned(),
+        text,
+    })
 }
 
 #[cfg(test)]
@@ -72,9 +81,19 @@ mod tests {
         fs::write(inner.join("CLAUDE.md"), "inner").unwrap();
         fs::write(root.path().join("own.md"), "mine").unwrap();
         let found = read(&inner, Some(&root.path().join("own.md")));
-        let ours: Vec<&str> = found.iter().filter(|file| file.path.starts_with(root.path())).map(|file| file.text.as_str()).collect();
+        let ours: Vec<&str> = found
+            .iter()
+            .filter(|file| file.path.starts_with(root.path()))
+            .map(|file| file.text.as_str())
+            .collect();
         assert_eq!(ours, ["mine", "outer", "inner"]);
-        assert!(found.last().unwrap().section().contains("CLAUDE.md:\n\ninner"));
+        assert!(
+            found
+                .last()
+                .unwrap()
+                .section()
+                .contains("CLAUDE.md:\n\ninner")
+        );
     }
 
     #[test]
@@ -85,6 +104,8 @@ mod tests {
         fs::write(root.path().join("AGENTS.md"), bytes).unwrap();
         let found = read(root.path(), None);
         let text = &found.last().unwrap().text;
-        assert!(text.contains("left out") && text.len() < LIMIT + 200 && text.starts_with('\u{fffd}'));
+        assert!(
+            text.contains("left out") && text.len() < LIMIT + 200 && text.starts_with('\u{fffd}')
+        );
     }
 }

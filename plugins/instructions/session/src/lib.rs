@@ -31,7 +31,8 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: InstructionsConfig = cx.config()?;
     let directory = cx.agent.identity().directory.clone();
     let preamble = preamble::text(&directory);
-    cx.prompt.add(move |draft| draft.set("preamble", preamble.clone()));
+    cx.prompt
+        .add(move |draft| draft.set("preamble", preamble.clone()));
 
     let read = move || files::read(&directory, config.user_file.as_deref());
     // Plain mutex: contributions and the event task read and replace it, never across an await.
@@ -44,7 +45,9 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         }
     });
     cx.agent.events().subscribe(move |events| {
-        let started = events.iter().any(|event| matches!(event.body, EventBody::RunStarted(_)));
+        let started = events
+            .iter()
+            .any(|event| matches!(event.body, EventBody::RunStarted(_)));
         if !started {
             return;
         }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 /// The first section of the system prompt.
 pub(crate) fn text(directory: &Path) -> String {
-    let repository = directory.ancestors().any(|ancestor| ancestor.join(".git").exists());
+    let repository = directory
+        .ancestors()
+        .any(|ancestor| ancestor.join(".git").exists());
     let today = jiff::ZonedDateTime::now().date();
     format!(
         "You are Bezel, a coding agent in a person's own project. You do what was asked, completely and no \

@@ -94,5 +94,8 @@ pub enum SelectError {
 }
 
 fn suggest(suggestion: &Option<ModelRef>) -> String {
-    suggestion.as_ref().map(|model| format!(" (did you mean {model}?)")).unwrap_or_default()
+    suggestion
+        .as_ref()
+        .map(|model| format!(" (did you mean {model}?)"))
+        .unwrap_or_default()
 }

@@ -8,7 +8,10 @@ use bezel_session_types::{ModelRef, ThinkingLevel};
 pub(crate) fn initial(providers: &ProviderSet, wanted: Option<&ModelRef>) -> Option<ModelRef> {
     match wanted {
         Some(model) => Some(model.clone()),
-        None => providers.available_models().next().map(|spec| spec.model.clone()),
+        None => providers
+            .available_models()
+            .next()
+            .map(|spec| spec.model.clone()),
     }
 }
 
@@ -37,9 +40,12 @@ pub(crate) fn next(level: ThinkingLevel) -> ThinkingLevel {
 /// The available model whose name is nearest to `model`, if one is near.
 pub(crate) fn suggestion(providers: &ProviderSet, model: &ModelRef) -> Option<ModelRef> {
     let text = model.to_string();
-    let scored = providers
-        .available_models()
-        .map(|spec| (strsim::jaro_winkler(&spec.model.to_string(), &text), &spec.model));
+    let scored = providers.available_models().map(|spec| {
+        (
+            strsim::jaro_winkler(&spec.model.to_string(), &text),
+            &spec.model,
+        )
+    });
     scored
         .filter(|(score, _)| *score > 0.8)
         .max_by(|one, other| one.0.total_cmp(&other.0))

@@ -49,7 +49,12 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         record: cx.server.use_service::<SessionRecordClient>(),
     }));
     let providers = cx.catalogue.watch();
-    let mut follower = Follower { providers, cell, lane, begin: config };
+    let mut follower = Follower {
+        providers,
+        cell,
+        lane,
+        begin: config,
+    };
     let spawner = cx.spawner().clone();
     cx.on_activate(move || async move {
         follower.apply();
@@ -87,7 +92,10 @@ impl Follower {
                 state.catalog.available_models = models;
                 state.catalog.revision += 1;
             }
-            state.configuration = Configuration { model: model.clone(), thinking_level };
+            state.configuration = Configuration {
+                model: model.clone(),
+                thinking_level,
+            };
         });
         self.lane.set_model(model, thinking_level);
     }

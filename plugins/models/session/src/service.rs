@@ -36,7 +36,9 @@ impl Models for ModelsService {
 
     async fn cycle_thinking(&self, cx: &Context) -> Result<ThinkingLevel, SelectError> {
         let configuration = self.cell.get().configuration.clone();
-        let Some(model) = configuration.model else { return Ok(ThinkingLevel::Off) };
+        let Some(model) = configuration.model else {
+            return Ok(ThinkingLevel::Off);
+        };
         let wanted = choice::next(configuration.thinking_level);
         let thinking = choice::thinking(&self.catalogue.current(), Some(&model), wanted);
         self.choose(cx, model, thinking).await?;
@@ -44,7 +46,8 @@ impl Models for ModelsService {
     }
 
     async fn refresh(&self, cx: &Context) {
-        self.cell.update(cx, |state| state.refresh = RefreshStatus::Refreshing);
+        self.cell
+            .update(cx, |state| state.refresh = RefreshStatus::Refreshing);
         let providers = self.catalogue.current();
         let listings = providers.iter().filter_map(|(name, entry)| {
             let listing = entry.listing.clone()?;
@@ -65,9 +68,16 @@ impl Models for ModelsService {
 }
 
 impl ModelsService {
-    async fn choose(&self, cx: &Context, model: ModelRef, thinking: ThinkingLevel) -> Result<(), SelectError> {
+    async fn choose(
+        &self,
+        cx: &Context,
+        model: ModelRef,
+        thinking: ThinkingLevel,
+    ) -> Result<(), SelectError> {
         let recorded = self.record.switch_model(cx, model.clone(), thinking).await;
-        recorded.map_err(|error| SelectError::NotRecorded { message: error.to_string() })?;
+        recorded.map_err(|error| SelectError::NotRecorded {
+            message: error.to_string(),
+        })?;
         self.lane.set_model(Some(model.clone()), thinking);
         self.cell.update(cx, |state| {
             state.configuration.model = Some(model);

@@ -3,7 +3,10 @@
 mod picker;
 mod status;
 
-use bezel_api_tui::{Binding, Command, CommandResult, Completion, Facet, FacetError, Namespace, Placement, Slot, Toast, TuiContext, TuiFacet, segment};
+use bezel_api_tui::{
+    Binding, Command, CommandResult, Completion, Facet, FacetError, Namespace, Placement, Slot,
+    Toast, TuiContext, TuiFacet, segment,
+};
 use bezel_context::Context;
 use bezel_models_contract::{ModelsClient, RefreshStatus};
 use bezel_presentation::fuzzy::{Fuzzy, Kind};
@@ -18,9 +21,14 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
     let models: ModelsClient = cx.session.use_service();
     let (state, attachment) = (models.state(), cx.session.attachment());
     let shown = move |_: &bezel_api_tui::RenderContext<'_>| {
-        (attachment.get().is_attached() && state.is_ready() && !state.is_stale()).then(|| status::line(&state.get()))
+        (attachment.get().is_attached() && state.is_ready() && !state.is_stale())
+            .then(|| status::line(&state.get()))
     };
-    cx.slots.add(Slot::StatusLeft, Placement::order(10).importance(50), segment(shown));
+    cx.slots.add(
+        Slot::StatusLeft,
+        Placement::order(10).importance(50),
+        segment(shown),
+    );
     let ui = cx.ui.clone();
     cx.own(models.state().subscribe(move |_, _| ui.redraw()));
 
@@ -51,7 +59,9 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
                 let before = service.state().get().configuration.thinking_level;
                 let level = service.cycle_thinking(&cx).await?;
                 if level == before {
-                    ui.toast(Toast::info("this model does not think aloud; choose one that does with /model"));
+                    ui.toast(Toast::info(
+                        "this model does not think aloud; choose one that does with /model",
+                    ));
                 } else {
                     ui.toast(Toast::info(format!("thinking: {}", status::level(level))));
                 }
@@ -74,13 +84,20 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
             }
         });
     cx.commands.add(refresh);
-    cx.keybindings.add(Binding::new("ctrl+t", "models.cycle_thinking")?);
-    cx.keybindings.add(Binding::new("ctrl+x m", "models.select")?);
+    cx.keybindings
+        .add(Binding::new("ctrl+t", "models.cycle_thinking")?);
+    cx.keybindings
+        .add(Binding::new("ctrl+x m", "models.select")?);
     Ok(())
 }
 
 /// Selects what a person named, or lets them pick.
-async fn select(context: &TuiContext, cx: &Context, models: &ModelsClient, named: &str) -> CommandResult {
+async fn select(
+    context: &TuiContext,
+    cx: &Context,
+    models: &ModelsClient,
+    named: &str,
+) -> CommandResult {
     let state = models.state().get();
     let catalog = &state.catalog.available_models;
     let chosen = match find(catalog, named) {
@@ -91,9 +108,14 @@ async fn select(context: &TuiContext, cx: &Context, models: &ModelsClient, named
     if state.configuration.model.as_ref() != Some(&model) {
         models.select(cx, model.clone()).await?;
     }
-    let reasons = catalog.iter().any(|spec| spec.model == model && spec.reasoning);
+    let reasons = catalog
+        .iter()
+        .any(|spec| spec.model == model && spec.reasoning);
     if state.configuration.thinking_level != ThinkingLevel::Off && !reasons {
-        context.ui.toast(Toast::info(format!("{} does not think aloud: thinking is off", model.model_id)));
+        context.ui.toast(Toast::info(format!(
+            "{} does not think aloud: thinking is off",
+            model.model_id
+        )));
     }
     Ok(())
 }
@@ -107,7 +129,9 @@ fn find(catalog: &[ModelSpec], named: &str) -> Option<ModelRef> {
         // Whether there is such a model the session knows; it answers with what is near.
         return Some(model);
     }
-    let mut fits = catalog.iter().filter(|spec| spec.model.model_id == named || spec.name.eq_ignore_ascii_case(named));
+    let mut fits = catalog
+        .iter()
+        .filter(|spec| spec.model.model_id == named || spec.name.eq_ignore_ascii_case(named));
     match (fits.next(), fits.next()) {
         (Some(spec), None) => Some(spec.model.clone()),
         _ => None,
@@ -115,20 +139,35 @@ fn find(catalog: &[ModelSpec], named: &str) -> Option<ModelRef> {
 }
 
 fn complete(catalog: &[ModelSpec], typed: &str) -> Vec<Completion> {
-    let names: Vec<String> = catalog.iter().map(|spec| format!("{} {}", spec.model, spec.name)).collect();
+    let names: Vec<String> = catalog
+        .iter()
+        .map(|spec| format!("{} {}", spec.model, spec.name))
+        .collect();
     let ranked = Fuzzy::new(Kind::Text).rank(typed, names.iter().map(String::as_str));
-    let value = |index: usize| Completion { text: catalog[index].model.to_string(), detail: picker::detail(&catalog[index]) };
-    ranked.into_iter().map(|ranked| value(ranked.index)).collect()
+    let value = |index: usize| Completion {
+        text: catalog[index].model.to_string(),
+        detail: picker::detail(&catalog[index]),
+    };
+    ranked
+        .into_iter()
+        .map(|ranked| value(ranked.index))
+        .collect()
 }
 
 /// What a refresh came to.
 fn report(status: &RefreshStatus, count: usize) -> Toast {
     match status {
         RefreshStatus::Warning { errors } => {
-            let errors: Vec<String> = errors.iter().map(|(provider, error)| format!("{provider}: {error}")).collect();
+            let errors: Vec<String> = errors
+                .iter()
+                .map(|(provider, error)| format!("{provider}: {error}"))
+                .collect();
             Toast::warning(format!("some models may be missing. {}", errors.join("; ")))
         }
-        _ => Toast::success(format!("{} available", bezel_presentation::format::count(count, "model", "models"))),
+        _ => Toast::success(format!(
+            "{} available",
+            bezel_presentation::format::count(count, "model", "models")
+        )),
     }
 }
 

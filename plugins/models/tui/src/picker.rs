@@ -10,7 +10,12 @@ use bezel_session_types::{ModelRef, ModelSpec};
 const REFRESH: &str = "ctrl+r";
 
 /// Lets the person pick; `None` when they did not.
-pub(crate) async fn pick(context: &TuiContext, cx: &Context, models: &ModelsClient, query: &str) -> Option<ModelRef> {
+pub(crate) async fn pick(
+    context: &TuiContext,
+    cx: &Context,
+    models: &ModelsClient,
+    query: &str,
+) -> Option<ModelRef> {
     loop {
         let state = models.state().get();
         let select = Select::new("Models")
@@ -22,7 +27,9 @@ pub(crate) async fn pick(context: &TuiContext, cx: &Context, models: &ModelsClie
             .ok()?;
         let feed = select.feed();
         feed.loading(state.refresh == RefreshStatus::Refreshing);
-        let _followed = models.state().subscribe(move |state, _| follow(&feed, state));
+        let _followed = models
+            .state()
+            .subscribe(move |state, _| follow(&feed, state));
         let selected = context.ui.select(cx, select).await?;
         if selected.action.is_none() {
             return Some(selected.value);
@@ -69,5 +76,9 @@ pub(crate) fn detail(spec: &ModelSpec) -> String {
 
 /// Dollars per million tokens, without cents where there are none.
 fn price(dollars: f64) -> String {
-    if dollars.fract() == 0.0 { format!("${dollars:.0}") } else { format::dollars(dollars) }
+    if dollars.fract() == 0.0 {
+        format!("${dollars:.0}")
+    } else {
+        format::dollars(dollars)
+    }
 }

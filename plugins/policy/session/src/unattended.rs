@@ -8,7 +8,9 @@ use tokio::sync::watch;
 /// Retires the worker once no client was attached and nothing ran for `after`. Needs the grant.
 pub(crate) fn retire_when_unattended(cx: &SessionContext, after: Duration) {
     let Some(retirement) = cx.retirement() else {
-        tracing::warn!("the manifest does not grant the policy plugin `session.retire`: an unattended worker stays");
+        tracing::warn!(
+            "the manifest does not grant the policy plugin `session.retire`: an unattended worker stays"
+        );
         return;
     };
     let attached = watch::Sender::new(0_usize);
@@ -19,8 +21,8 @@ pub(crate) fn retire_when_unattended(cx: &SessionContext, after: Duration) {
     let mut activity = cx.agent.main().activity();
     cx.spawner().spawn("unattended session", async move {
         loop {
-            let busy = *attachments.borrow_and_update() > 0
-                || !activity.borrow_and_update().is_idle();
+            let busy =
+                *attachments.borrow_and_update() > 0 || !activity.borrow_and_update().is_idle();
             let quiet = async {
                 match busy {
                     true => std::future::pending().await,

@@ -2,7 +2,7 @@
 //!
 //! `catalogue.json` has one line a model, in the order in which they are offered. Prices are US dollars per
 //! million tokens: input, output, read from the cache, written to the cache; those above a provider's
-//! long-context threshold are higher and not kept. JSON, because it is read at every start: TOML took ten
+//! long-context threshold are higher and not kept. JSON, because it is read at every start: TOML took five
 //! times as long.
 
 use std::collections::BTreeMap;

@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_accounts_contract::Credentials;
 use bezel_api_session::{
-    Availability, Facet, FacetError, KeyOrigin, ModelListing, ProviderEntry, SessionContext,
-    SessionFacet,
+    Availability, Facet, FacetError, ModelListing, ProviderEntry, SessionContext, SessionFacet,
 };
 use bezel_context::Context;
 use bezel_plugin::{Contribution, Local};

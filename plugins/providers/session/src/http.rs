@@ -71,6 +71,9 @@ fn build(url: &Url, environment: &KeySource) -> Result<Client, ClientError> {
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .pool_max_idle_per_host(4)
+        // The pool's timer would wake an idle session for ever. A server that closes is noticed without it,
+        // and one that vanished by the kernel's keep-alive.
+        .pool_idle_timeout(None)
         .http2_adaptive_window(true)
         .http2_keep_alive_interval(Duration::from_secs(20))
         // A request with a key in its header must not follow anybody elsewhere.

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bezel_api_session::{Availability, Facet, FacetError, ProviderEntry, SessionContext, SessionFacet};
+use bezel_api_session::{
+    Availability, Facet, FacetError, ProviderEntry, SessionContext, SessionFacet,
+};
 use serde::Deserialize;
 
 use crate::{Tour, model};
@@ -26,7 +28,9 @@ pub fn facet() -> SessionFacet {
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: ScriptedConfig = cx.config()?;
-    let scratch = config.scratch.unwrap_or_else(|| cx.agent.identity().output_directory.join("tour"));
+    let scratch = config
+        .scratch
+        .unwrap_or_else(|| cx.agent.identity().output_directory.join("tour"));
     let tour = match config.pace_ms {
         Some(pace) => Tour::paced(scratch, Duration::from_millis(pace)),
         None => Tour::new(scratch, true),
@@ -38,6 +42,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         key_origin: None,
         listing: None,
     };
-    cx.providers.add(move |draft| draft.set("scripted", entry.clone()));
+    cx.providers
+        .add(move |draft| draft.set("scripted", entry.clone()));
     Ok(())
 }

@@ -23,16 +23,29 @@ pub trait SessionDirectory {
 
     /// The newest `limit` messages (at most 500) of a session, oldest first. Starts no worker.
     #[scope(read)]
-    async fn messages(&self, cx: &Context, session_id: SessionId, limit: u32) -> Result<Vec<Message>, SessionError>;
+    async fn messages(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        limit: u32,
+    ) -> Result<Vec<Message>, SessionError>;
 
     /// The workspace that an absolute path lies in; none where no session was ever begun there.
     #[scope(read)]
-    async fn workspace(&self, cx: &Context, directory: String) -> Result<Option<WorkspaceSummary>, SessionError>;
+    async fn workspace(
+        &self,
+        cx: &Context,
+        directory: String,
+    ) -> Result<Option<WorkspaceSummary>, SessionError>;
 
     /// The session of `directory` (an absolute path) that changed last; none where it has none within the
     /// caller's reach. What `--continue` opens.
     #[scope(read)]
-    async fn newest_in(&self, cx: &Context, directory: String) -> Result<Option<SessionSummary>, SessionError>;
+    async fn newest_in(
+        &self,
+        cx: &Context,
+        directory: String,
+    ) -> Result<Option<SessionSummary>, SessionError>;
 }
 
 /// Changes sessions and selects one for the caller's connection.
@@ -40,7 +53,11 @@ pub trait SessionDirectory {
 pub trait SessionManagement {
     /// A new session with a started worker.
     #[scope(operate)]
-    async fn create(&self, cx: &Context, options: CreateSession) -> Result<SessionSummary, SessionError>;
+    async fn create(
+        &self,
+        cx: &Context,
+        options: CreateSession,
+    ) -> Result<SessionSummary, SessionError>;
 
     /// Ends the session's worker and deletes its data.
     #[scope(operate)]
@@ -48,7 +65,12 @@ pub trait SessionManagement {
 
     /// Gives the session another title.
     #[scope(operate)]
-    async fn rename(&self, cx: &Context, session_id: SessionId, title: String) -> Result<SessionSummary, SessionError>;
+    async fn rename(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        title: String,
+    ) -> Result<SessionSummary, SessionError>;
 
     /// Selects the session for this connection, and starts its worker where it does not run.
     #[scope(operate)]
@@ -227,7 +249,9 @@ pub struct CommitReport {
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum SessionError {
     /// There is no such session within the caller's reach.
-    #[error("session {session_id} does not exist or is not yours; `bezel session list` shows what is")]
+    #[error(
+        "session {session_id} does not exist or is not yours; `bezel session list` shows what is"
+    )]
     NotAuthorized {
         /// Which.
         session_id: SessionId,

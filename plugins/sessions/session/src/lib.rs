@@ -18,7 +18,11 @@ pub fn facet() -> SessionFacet {
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let record = cx.server.use_service::<SessionRecordClient>();
-    let newest = watch::Sender::new(CommitReport { seq: 0, running: false, title: None });
+    let newest = watch::Sender::new(CommitReport {
+        seq: 0,
+        running: false,
+        title: None,
+    });
     let mut reports = newest.subscribe();
     cx.agent.events().subscribe(move |events| {
         newest.send_if_modified(|report| {
@@ -75,7 +79,10 @@ fn title(text: &str) -> Option<String> {
         return Some(line.to_owned());
     }
     let head: String = line.chars().take(TITLE).collect();
-    let cut = head.rfind(char::is_whitespace).filter(|at| *at > TITLE / 2).unwrap_or(head.len());
+    let cut = head
+        .rfind(char::is_whitespace)
+        .filter(|at| *at > TITLE / 2)
+        .unwrap_or(head.len());
     Some(format!("{}…", head[..cut].trim_end()))
 }
 
@@ -86,9 +93,15 @@ mod tests {
     #[test]
     fn a_title_is_the_first_line_that_says_something_cut_at_a_word() {
         assert_eq!(title("\n  \n"), None);
-        assert_eq!(title("\n Fix the parser \nplease").as_deref(), Some("Fix the parser"));
+        assert_eq!(
+            title("\n Fix the parser \nplease").as_deref(),
+            Some("Fix the parser")
+        );
         let long = title(&"word ".repeat(40)).unwrap();
-        assert!(long.ends_with("word…") && long.chars().count() <= TITLE + 1, "{long}");
+        assert!(
+            long.ends_with("word…") && long.chars().count() <= TITLE + 1,
+            "{long}"
+        );
         assert!(title(&"é".repeat(200)).unwrap().ends_with('…'));
     }
 }

@@ -9,8 +9,8 @@ use bezel_context::Context;
 use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
 use bezel_session_types::{ModelRef, SessionId};
 use bezel_sessions_contract::{
-    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, SessionDirectoryClient, SessionError,
-    SessionManagementClient, SessionSummary,
+    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, SessionDirectoryClient,
+    SessionError, SessionManagementClient, SessionSummary,
 };
 use serde::Deserialize;
 use tokio::sync::Notify;
@@ -98,8 +98,16 @@ struct Open {
 
 impl Desk {
     pub(crate) fn new(parts: Parts) -> Self {
-        let open = Open { opening: true, ..Open::default() };
-        Desk(Arc::new(Inner { pub_parts: parts, open: Mutex::new(open), changed: Notify::new(), turn: tokio::sync::Mutex::default() }))
+        let open = Open {
+            opening: true,
+            ..Open::default()
+        };
+        Desk(Arc::new(Inner {
+            pub_parts: parts,
+            open: Mutex::new(open),
+            changed: Notify::new(),
+            turn: tokio::sync::Mutex::default(),
+        }))
     }
 
     pub(crate) fn parts(&self) -> &Parts {
@@ -118,7 +126,13 @@ impl Desk {
     /// The same as the directory tells of it.
     pub(crate) fn summary(&self) -> Option<SessionSummary> {
         let current = self.current()?;
-        self.parts().sessions.get().sessions.iter().find(|session| session.session_id == current).cloned()
+        self.parts()
+            .sessions
+            .get()
+            .sessions
+            .iter()
+            .find(|session| session.session_id == current)
+            .cloned()
     }
 
     /// Whether the first session is still being opened.
@@ -148,7 +162,11 @@ impl Desk {
             open.wanted.replace(session.clone())
         };
         self.parts().ui.redraw();
-        let attached = self.parts().management.attach(cx, session, Some(self.environment())).await;
+        let attached = self
+            .parts()
+            .management
+            .attach(cx, session, Some(self.environment()))
+            .await;
         if let Err(error) = attached {
             // What was open before stays open, unless the connection has gone: then the keeper goes on.
             let error = OpenError::from(error);
@@ -164,7 +182,12 @@ impl Desk {
     /// Creates a session where the presentation was started, and selects it.
     pub(crate) async fn create(&self, cx: &Context) -> Result<(), OpenError> {
         let _turn = self.0.turn.lock().await;
-        let Parts { launch, config, management, .. } = self.parts();
+        let Parts {
+            launch,
+            config,
+            management,
+            ..
+        } = self.parts();
         let options = CreateSession {
             title: None,
             directory: launch.directory.display().to_string(),
@@ -190,7 +213,11 @@ impl Desk {
             return Err(error.into());
         }
         self.lock().created.retain(|created| *created != session);
-        if current { self.create(cx).await } else { Ok(()) }
+        if current {
+            self.create(cx).await
+        } else {
+            Ok(())
+        }
     }
 
     /// Starts the worker of the open session again.
@@ -203,13 +230,23 @@ impl Desk {
 
     /// Opens what the person asked for at the start. `Ok(false)` when they are to choose.
     async fn open_first(&self, cx: &Context) -> Result<bool, OpenError> {
-        let Parts { launch, directory, sessions, .. } = self.parts();
+        let Parts {
+            launch,
+            directory,
+            sessions,
+            ..
+        } = self.parts();
         match &launch.session {
             LaunchSession::New => self.create(cx).await?,
-            LaunchSession::Last => match directory.newest_in(cx, launch.directory.display().to_string()).await? {
+            LaunchSession::Last => match directory
+                .newest_in(cx, launch.directory.display().to_string())
+                .await?
+            {
                 Some(session) => self.open(cx, session.session_id).await?,
                 None => {
-                    self.parts().ui.toast("there is no earlier session here; this is a new one");
+                    self.parts()
+                        .ui
+                        .toast("there is no earlier session here; this is a new one");
                     self.create(cx).await?;
                 }
             },
@@ -227,7 +264,10 @@ impl Desk {
 
     /// Opens the first session, then keeps it attached until `cx` ends. `choose` lets the person choose.
     pub(crate) async fn keep(&self, cx: &Context, choose: impl Fn()) {
-        let (mut connection, mut attachment) = (self.parts().connection.watch(), self.parts().attachment.watch());
+        let (mut connection, mut attachment) = (
+            self.parts().connection.watch(),
+            self.parts().attachment.watch(),
+        );
         loop {
             self.connected(cx).await;
             if self.current().is_some() {
@@ -266,18 +306,26 @@ impl Desk {
 
     async fn connected(&self, cx: &Context) {
         // An error means that the facet has ended.
-        let connected = self.parts().connection.wait_for(cx, ConnectionState::is_connected).await;
+        let connected = self
+            .parts()
+            .connection
+            .wait_for(cx, ConnectionState::is_connected)
+            .await;
         drop(connected);
     }
 
     /// Attaches the wanted session if it is not attached. True where that is to be tried again soon.
     async fn hold(&self, cx: &Context) -> bool {
         // Somebody opens another session: what is wanted is about to change.
-        let Ok(_turn) = self.0.turn.try_lock() else { return true };
+        let Ok(_turn) = self.0.turn.try_lock() else {
+            return true;
+        };
         if !self.parts().connection.get().is_connected() {
             return false;
         }
-        let Some(wanted) = self.current() else { return false };
+        let Some(wanted) = self.current() else {
+            return false;
+        };
         match &*self.parts().attachment.get() {
             AttachmentState::Attached { .. } | AttachmentState::Attaching { .. } => return false,
             AttachmentState::Detached => {}
@@ -295,14 +343,21 @@ impl Desk {
                 open.revivals.push(Instant::now());
             }
         }
-        match self.parts().management.attach(cx, wanted.clone(), Some(self.environment())).await {
+        match self
+            .parts()
+            .management
+            .attach(cx, wanted.clone(), Some(self.environment()))
+            .await
+        {
             Ok(()) => false,
             Err(CallError::Service(SessionError::NotAuthorized { .. })) => {
                 let mut open = self.lock();
                 if open.wanted.as_ref() == Some(&wanted) {
                     open.wanted = None;
                     drop(open);
-                    self.parts().ui.toast(Toast::warning("the session was deleted; /new begins another, /sessions opens one"));
+                    self.parts().ui.toast(Toast::warning(
+                        "the session was deleted; /new begins another, /sessions opens one",
+                    ));
                 }
                 false
             }
@@ -322,12 +377,20 @@ impl Desk {
                 continue;
             }
             let known = self.parts().sessions.get();
-            let untitled = known.sessions.iter().any(|known| known.session_id == session && known.title.is_empty());
+            let untitled = known
+                .sessions
+                .iter()
+                .any(|known| known.session_id == session && known.title.is_empty());
             if !untitled {
                 continue;
             }
             // The server has the last word on whether something was said.
-            match self.parts().directory.messages(cx, session.clone(), 1).await {
+            match self
+                .parts()
+                .directory
+                .messages(cx, session.clone(), 1)
+                .await
+            {
                 Ok(messages) if messages.is_empty() => {
                     if let Err(error) = self.parts().management.remove(cx, session).await {
                         tracing::debug!(%error, "an empty session stays");
@@ -346,8 +409,14 @@ fn is_quiet(chat: &ChatState) -> bool {
 
 /// The session whose id begins so.
 fn find(state: &DirectoryState, prefix: &str) -> Result<SessionId, OpenError> {
-    let exact = state.sessions.iter().find(|session| session.session_id.as_str() == prefix);
-    let mut found = state.sessions.iter().filter(|session| session.session_id.as_str().starts_with(prefix));
+    let exact = state
+        .sessions
+        .iter()
+        .find(|session| session.session_id.as_str() == prefix);
+    let mut found = state
+        .sessions
+        .iter()
+        .filter(|session| session.session_id.as_str().starts_with(prefix));
     match (exact, found.next(), found.next()) {
         (Some(session), ..) | (None, Some(session), None) => Ok(session.session_id.clone()),
         (None, Some(_), Some(_)) => Err(OpenError::Ambiguous(prefix.to_owned())),

@@ -10,7 +10,10 @@ mod status;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bezel_api_tui::{Binding, Facet, FacetError, Namespace, Placement, Slot, Toast, TuiContext, TuiFacet, Ui, segment};
+use bezel_api_tui::{
+    Binding, Facet, FacetError, Namespace, Placement, Slot, Toast, TuiContext, TuiFacet, Ui,
+    segment,
+};
 use bezel_chat_contract::ChatClient;
 use bezel_context::Context;
 use bezel_presentation::clock::Clock;
@@ -49,13 +52,23 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
         launch: cx.launch.clone(),
         config: cx.config()?,
     });
-    cx.slots.add(Slot::Header, Placement::default(), status::Header(desk.clone()));
+    cx.slots.add(
+        Slot::Header,
+        Placement::default(),
+        status::Header(desk.clone()),
+    );
     let (shown, now) = (desk.clone(), clock.clone());
     let status = segment(move |cx| Some(status::line(&shown, &now, cx)));
-    cx.slots.add(Slot::StatusLeft, Placement::order(0).importance(100), status);
+    cx.slots.add(
+        Slot::StatusLeft,
+        Placement::order(0).importance(100),
+        status,
+    );
     picker::add_commands(&cx, &desk, &clock);
-    cx.keybindings.add(Binding::new("ctrl+x s", "sessions.switch")?);
-    cx.keybindings.add(Binding::new("ctrl+x n", "sessions.new")?);
+    cx.keybindings
+        .add(Binding::new("ctrl+x s", "sessions.switch")?);
+    cx.keybindings
+        .add(Binding::new("ctrl+x n", "sessions.new")?);
 
     follow(&cx, &desk);
     let (context, kept, spawner) = (cx.clone(), desk.clone(), cx.spawner().clone());
@@ -64,7 +77,8 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
             let (cx, cancel) = Context::background().with_cancel();
             let _ends_with_the_facet = cancel.drop_guard();
             let choosing = (context.clone(), kept.clone(), clock);
-            kept.keep(&cx, || choose(&choosing.0, &choosing.1, &choosing.2)).await;
+            kept.keep(&cx, || choose(&choosing.0, &choosing.1, &choosing.2))
+                .await;
         });
         Ok(())
     });
@@ -78,24 +92,31 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
 /// Lets the person choose at the start; who chooses nothing gets a new session.
 fn choose(context: &TuiContext, desk: &Desk, clock: &Clock) {
     let (context, desk, clock) = (context.clone(), desk.clone(), clock.clone());
-    context.spawner().clone().spawn("first session", async move {
-        let cx = Context::background();
-        let opened = match picker::pick(&context, &cx, &desk, &clock, "").await {
-            Ok(false) => desk.create(&cx).await.map_err(Into::into),
-            Ok(true) => Ok(()),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = opened {
-            context.ui.toast(Toast::error(error.to_string()));
-        }
-    });
+    context
+        .spawner()
+        .clone()
+        .spawn("first session", async move {
+            let cx = Context::background();
+            let opened = match picker::pick(&context, &cx, &desk, &clock, "").await {
+                Ok(false) => desk.create(&cx).await.map_err(Into::into),
+                Ok(true) => Ok(()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = opened {
+                context.ui.toast(Toast::error(error.to_string()));
+            }
+        });
 }
 
 /// Draws and names the terminal anew when something changes.
 fn follow(cx: &TuiContext, desk: &Desk) {
     let ui = cx.ui.clone();
     cx.own(desk.parts().connection.subscribe(move |_, _| ui.redraw()));
-    let title = Arc::new(Title { ui: cx.ui.clone(), desk: desk.clone(), shown: Mutex::default() });
+    let title = Arc::new(Title {
+        ui: cx.ui.clone(),
+        desk: desk.clone(),
+        shown: Mutex::default(),
+    });
     let own = Arc::clone(&title);
     cx.own(desk.parts().attachment.subscribe(move |_, _| own.follow()));
     cx.own(desk.parts().sessions.subscribe(move |_, _| title.follow()));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use bezel_api_tui::{Command, CommandResult, Confirm, Input, Select, SelectItem, Toast, TuiContext};
+use bezel_api_tui::{
+    Command, CommandResult, Confirm, Input, Select, SelectItem, Toast, TuiContext,
+};
 use bezel_context::Context;
 use bezel_presentation::clock::Clock;
 use bezel_presentation::format;
@@ -19,13 +21,23 @@ const DELETE: &str = "delete";
 pub(crate) const UNTITLED: &str = "new session";
 
 /// Lets the person choose a session; the list stays while they change others. False when they chose none.
-pub(crate) async fn pick(context: &TuiContext, cx: &Context, desk: &Desk, clock: &Clock, query: &str) -> Result<bool, bezel_api_tui::CommandError> {
+pub(crate) async fn pick(
+    context: &TuiContext,
+    cx: &Context,
+    desk: &Desk,
+    clock: &Clock,
+    query: &str,
+) -> Result<bool, bezel_api_tui::CommandError> {
     loop {
         let select = Select::new("Sessions")
             .placeholder("search sessions")
             .query(query)
             .empty("no sessions yet")
-            .items(items(&desk.parts().sessions.get(), desk.current().as_ref(), clock))
+            .items(items(
+                &desk.parts().sessions.get(),
+                desk.current().as_ref(),
+                clock,
+            ))
             .action("ctrl+n", NEW)?
             .action("ctrl+r", RENAME)?
             .action("ctrl+d", DELETE)?;
@@ -35,7 +47,9 @@ pub(crate) async fn pick(context: &TuiContext, cx: &Context, desk: &Desk, clock:
             feed.replace(items(state, followed.current().as_ref(), &now));
             feed.loading(!followed.parts().sessions.is_ready());
         });
-        let Some(selected) = context.ui.select(cx, select).await else { return Ok(false) };
+        let Some(selected) = context.ui.select(cx, select).await else {
+            return Ok(false);
+        };
         match selected.action.as_deref() {
             None => {
                 desk.open(cx, selected.value.session_id).await?;
@@ -52,24 +66,48 @@ pub(crate) async fn pick(context: &TuiContext, cx: &Context, desk: &Desk, clock:
 }
 
 /// Asks for another title.
-pub(crate) async fn rename(context: &TuiContext, cx: &Context, desk: &Desk, session: &SessionSummary) -> CommandResult {
-    let input = Input::new("Rename the session").initial(session.title.as_str()).placeholder("title").check(|title| {
-        if title.trim().is_empty() { Err("a session needs a title".into()) } else { Ok(()) }
-    });
+pub(crate) async fn rename(
+    context: &TuiContext,
+    cx: &Context,
+    desk: &Desk,
+    session: &SessionSummary,
+) -> CommandResult {
+    let input = Input::new("Rename the session")
+        .initial(session.title.as_str())
+        .placeholder("title")
+        .check(|title| {
+            title
+                .trim()
+                .is_empty()
+                .then(|| "a session needs a title".into())
+        });
     if let Some(title) = context.ui.input(cx, input).await {
-        desk.parts().management.rename(cx, session.session_id.clone(), title.trim().to_owned()).await?;
+        desk.parts()
+            .management
+            .rename(cx, session.session_id.clone(), title.trim().to_owned())
+            .await?;
     }
     Ok(())
 }
 
 /// Asks whether to delete, and deletes.
-pub(crate) async fn delete(context: &TuiContext, cx: &Context, desk: &Desk, session: &SessionSummary) -> CommandResult {
+pub(crate) async fn delete(
+    context: &TuiContext,
+    cx: &Context,
+    desk: &Desk,
+    session: &SessionSummary,
+) -> CommandResult {
     let title = title(session);
-    let mut body = format!("Delete **{}** with everything that was said in it? It cannot be brought back.", escaped(title));
+    let mut body = format!(
+        "Delete **{}** with everything that was said in it? It cannot be brought back.",
+        escaped(title)
+    );
     if session.status == SessionStatus::Active {
         body.push_str("\n\nThe agent is working in it now; that ends too.");
     }
-    let confirm = Confirm::new("Delete the session", body).labels("Delete", "Keep").danger();
+    let confirm = Confirm::new("Delete the session", body)
+        .labels("Delete", "Keep")
+        .danger();
     if context.ui.confirm(cx, confirm).await {
         desk.delete(cx, session.session_id.clone()).await?;
         context.ui.toast(Toast::success("the session is deleted"));
@@ -79,18 +117,34 @@ pub(crate) async fn delete(context: &TuiContext, cx: &Context, desk: &Desk, sess
 
 /// A title, or what stands for a missing one.
 pub(crate) fn title(session: &SessionSummary) -> &str {
-    if session.title.is_empty() { UNTITLED } else { &session.title }
+    if session.title.is_empty() {
+        UNTITLED
+    } else {
+        &session.title
+    }
 }
 
 /// Text as Markdown that means nothing else.
 fn escaped(text: &str) -> String {
     let special = |letter: char| letter.is_ascii_punctuation();
-    text.chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
+    text.chars()
+        .flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter]))
+        .collect()
 }
 
-fn items(state: &DirectoryState, current: Option<&SessionId>, clock: &Clock) -> Vec<SelectItem<SessionSummary>> {
-    let workspace = state.sessions.iter().find(|session| Some(&session.session_id) == current).map(|session| &session.workspace_id);
-    let here = |session: &&SessionSummary| workspace.is_none_or(|workspace| *workspace == session.workspace_id);
+fn items(
+    state: &DirectoryState,
+    current: Option<&SessionId>,
+    clock: &Clock,
+) -> Vec<SelectItem<SessionSummary>> {
+    let workspace = state
+        .sessions
+        .iter()
+        .find(|session| Some(&session.session_id) == current)
+        .map(|session| &session.workspace_id);
+    let here = |session: &&SessionSummary| {
+        workspace.is_none_or(|workspace| *workspace == session.workspace_id)
+    };
     let item = |session: &SessionSummary, group: Option<&'static str>| {
         let mut parts = Vec::new();
         if group != Some(HERE) && !session.workspace_name.is_empty() {
@@ -109,8 +163,16 @@ fn items(state: &DirectoryState, current: Option<&SessionId>, clock: &Clock) -> 
     };
     let elsewhere = state.sessions.iter().any(|session| !here(&session));
     let group = |name: &'static str| elsewhere.then_some(name);
-    let near = state.sessions.iter().filter(here).map(|session| item(session, group(HERE)));
-    let far = state.sessions.iter().filter(|session| !here(session)).map(|session| item(session, group(ELSEWHERE)));
+    let near = state
+        .sessions
+        .iter()
+        .filter(here)
+        .map(|session| item(session, group(HERE)));
+    let far = state
+        .sessions
+        .iter()
+        .filter(|session| !here(session))
+        .map(|session| item(session, group(ELSEWHERE)));
     near.chain(far).collect()
 }
 
@@ -143,7 +205,11 @@ pub(crate) fn add_commands(cx: &TuiContext, desk: &Desk, clock: &Clock) {
             .alias("resume")
             .run(move |cx, arguments| {
                 let (context, desk, clock) = (context.clone(), own.clone(), now.clone());
-                async move { pick(&context, &cx, &desk, &clock, &arguments.text).await.map(drop) }
+                async move {
+                    pick(&context, &cx, &desk, &clock, &arguments.text)
+                        .await
+                        .map(drop)
+                }
             }),
     );
     let own = desk.clone();
@@ -166,11 +232,16 @@ pub(crate) fn add_commands(cx: &TuiContext, desk: &Desk, clock: &Clock) {
             .run(move |cx, arguments| {
                 let (context, desk) = (context.clone(), own.clone());
                 async move {
-                    let Some(session) = desk.summary() else { return Ok(()) };
+                    let Some(session) = desk.summary() else {
+                        return Ok(());
+                    };
                     if arguments.text.is_empty() {
                         return rename(&context, &cx, &desk, &session).await;
                     }
-                    desk.parts().management.rename(&cx, session.session_id, arguments.text).await?;
+                    desk.parts()
+                        .management
+                        .rename(&cx, session.session_id, arguments.text)
+                        .await?;
                     Ok(())
                 }
             }),

@@ -19,20 +19,37 @@ const REASON: usize = 40;
 /// How connection and session stand: a dot when all is well.
 pub(crate) fn line(desk: &Desk, clock: &Clock, cx: &RenderContext<'_>) -> StyledLine {
     let busy = |text: String| {
-        StyledLine::from(vec![StyledSpan::new(format!("{} ", cx.spinner()), Role::Accent), StyledSpan::new(text, Role::Muted)])
+        StyledLine::from(vec![
+            StyledSpan::new(format!("{} ", cx.spinner()), Role::Accent),
+            StyledSpan::new(text, Role::Muted),
+        ])
     };
     match &*desk.parts().connection.get() {
         ConnectionState::Connecting { attempt: 0 | 1 } => return busy("connecting…".into()),
-        ConnectionState::Connecting { attempt } => return busy(format!("connecting… (try {attempt})")),
-        ConnectionState::Disconnected { reason, retry_at: Some(at), .. } => {
+        ConnectionState::Connecting { attempt } => {
+            return busy(format!("connecting… (try {attempt})"));
+        }
+        ConnectionState::Disconnected {
+            reason,
+            retry_at: Some(at),
+            ..
+        } => {
             let now = u64::try_from(clock.now().as_millisecond()).unwrap_or(0);
             let seconds = at.saturating_sub(now).div_ceil(1000);
             cx.redraw_at(Instant::now() + std::time::Duration::from_millis(200));
-            let mut line = busy(if seconds == 0 { "reconnecting…".into() } else { format!("reconnecting in {seconds}s") });
+            let mut line = busy(if seconds == 0 {
+                "reconnecting…".into()
+            } else {
+                format!("reconnecting in {seconds}s")
+            });
             line.push(StyledSpan::new(format!(" {}", short(reason)), Role::Faint));
             return line;
         }
-        ConnectionState::Disconnected { reason, retry_at: None, .. } => {
+        ConnectionState::Disconnected {
+            reason,
+            retry_at: None,
+            ..
+        } => {
             return StyledLine::new(format!("✗ disconnected: {}", short(reason)), Role::Error);
         }
         ConnectionState::Connected { .. } => {}
@@ -40,17 +57,18 @@ pub(crate) fn line(desk: &Desk, clock: &Clock, cx: &RenderContext<'_>) -> Styled
     match &*desk.parts().attachment.get() {
         AttachmentState::Attached { .. } => StyledLine::new("●", Role::Success),
         AttachmentState::Attaching { .. } => busy("starting the session…".into()),
-        AttachmentState::Degraded { .. } if desk.has_given_up() => {
-            StyledLine::from(vec![
-                StyledSpan::new("✗ the session stopped", Role::Error),
-                StyledSpan::new(" /restart", Role::Key),
-            ])
-        }
+        AttachmentState::Degraded { .. } if desk.has_given_up() => StyledLine::from(vec![
+            StyledSpan::new("✗ the session stopped", Role::Error),
+            StyledSpan::new(" /restart", Role::Key),
+        ]),
         AttachmentState::Degraded { .. } => busy("the session stopped; starting it again…".into()),
-        AttachmentState::Detached if desk.is_opening() || desk.current().is_some() => busy("opening the session…".into()),
-        AttachmentState::Detached => {
-            StyledLine::from(vec![StyledSpan::new("no session", Role::Warning), StyledSpan::new(" /new", Role::Key)])
+        AttachmentState::Detached if desk.is_opening() || desk.current().is_some() => {
+            busy("opening the session…".into())
         }
+        AttachmentState::Detached => StyledLine::from(vec![
+            StyledSpan::new("no session", Role::Warning),
+            StyledSpan::new(" /new", Role::Key),
+        ]),
     }
 }
 
@@ -61,7 +79,14 @@ fn short(reason: &str) -> String {
 /// The session's title, and where it works.
 pub(crate) struct Header(pub(crate) Desk);
 
+/// Screens of fewer rows have none to spare below the header.
+const ROOMY: u16 = 20;
+
 impl View for Header {
+    fn height(&mut self, _width: u16, cx: &RenderContext<'_>) -> u16 {
+        if cx.screen().height < ROOMY { 1 } else { 2 }
+    }
+
     fn render(&mut self, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>) {
         let width = usize::from(area.width);
         let session = self.0.summary();
@@ -69,18 +94,31 @@ impl View for Header {
             Some(session) if !session.workspace_name.is_empty() => session.workspace_name.clone(),
             _ => {
                 let directory = &self.0.parts().launch.directory;
-                directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+                directory
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+                    .unwrap_or_default()
             }
         };
         let workspace = truncate_text(&workspace, width / 3).into_owned();
-        let named = session.as_ref().is_some_and(|session| !session.title.is_empty());
+        let named = session
+            .as_ref()
+            .is_some_and(|session| !session.title.is_empty());
         let name = session.as_ref().map_or("", title).to_owned();
-        let style = if named { TextStyle::role(Role::Text).bold() } else { TextStyle::role(Role::Faint) };
+        let style = if named {
+            TextStyle::role(Role::Text).bold()
+        } else {
+            TextStyle::role(Role::Faint)
+        };
         let mut line = StyledLine::new("  ", Role::Text);
-        line.push(StyledSpan::new(sanitize(&name, 4).replace('\n', " "), style));
+        line.push(StyledSpan::new(
+            sanitize(&name, 4).replace('\n', " "),
+            style,
+        ));
         let room = width.saturating_sub(bezel_presentation::text::width(&workspace) + 4);
         let mut line = truncate(&line, room);
-        let gap = width.saturating_sub(line.width() + bezel_presentation::text::width(&workspace) + 1);
+        let gap =
+            width.saturating_sub(line.width() + bezel_presentation::text::width(&workspace) + 1);
         line.push(StyledSpan::new(" ".repeat(gap), Role::Text));
         line.push(StyledSpan::new(workspace, Role::Muted));
         cx.paint().draw_line(buffer, area, &line);

@@ -5,7 +5,8 @@ mod picker;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bezel_api_tui::{
-    Command, Completion, Facet, FacetError, Overlay, OverlayPlacement, ThemeChoice, Toast, TuiContext, TuiFacet,
+    Command, Completion, Facet, FacetError, Overlay, OverlayPlacement, ThemeChoice, Toast,
+    TuiContext, TuiFacet,
 };
 use bezel_presentation::theme::Theme;
 use serde::Deserialize;
@@ -85,7 +86,10 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
 }
 
 fn themes() -> Result<Vec<Theme>, serde_json::Error> {
-    THEMES.iter().map(|file| serde_json::from_str(file)).collect()
+    THEMES
+        .iter()
+        .map(|file| serde_json::from_str(file))
+        .collect()
 }
 
 /// Everything that can be chosen.
@@ -95,7 +99,10 @@ fn rows(themes: &[Theme]) -> Vec<Row> {
         (ThemeChoice::Dark, "for dark backgrounds"),
         (ThemeChoice::Light, "for light backgrounds"),
     ];
-    let built_in = built_in.into_iter().map(|(choice, detail)| Row { choice, detail: detail.into() });
+    let built_in = built_in.into_iter().map(|(choice, detail)| Row {
+        choice,
+        detail: detail.into(),
+    });
     let named = themes.iter().map(|theme| Row {
         choice: ThemeChoice::Named(theme.name().into()),
         detail: match theme.kind() {
@@ -107,8 +114,15 @@ fn rows(themes: &[Theme]) -> Vec<Row> {
 }
 
 /// Lets the person look through the themes; `None` when they chose none.
-async fn pick(context: &TuiContext, cx: &bezel_context::Context, rows: Vec<Row>, current: ThemeChoice) -> Option<ThemeChoice> {
-    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(picker::SAMPLE_ROWS + 2);
+async fn pick(
+    context: &TuiContext,
+    cx: &bezel_context::Context,
+    rows: Vec<Row>,
+    current: ThemeChoice,
+) -> Option<ThemeChoice> {
+    let height = u16::try_from(rows.len())
+        .unwrap_or(u16::MAX)
+        .saturating_add(picker::SAMPLE_ROWS + 2);
     let (picker, chosen) = Picker::new(rows, current, context.themes.clone());
     let overlay = Overlay::new(picker)
         .title("Theme")

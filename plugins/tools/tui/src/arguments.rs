@@ -42,7 +42,8 @@ fn string(json: &str) -> Option<(String, Option<&str>)> {
                 Some('r') => text.push('\r'),
                 Some('b' | 'f') => {}
                 Some('u') => {
-                    let digits: String = letters.by_ref().take(4).map(|(_, letter)| letter).collect();
+                    let digits: String =
+                        letters.by_ref().take(4).map(|(_, letter)| letter).collect();
                     let code = u32::from_str_radix(&digits, 16).ok();
                     // Halves of a pair are rare in names and commands, and are whole in the end.
                     text.extend(code.and_then(char::from_u32));
@@ -90,8 +91,14 @@ mod tests {
     fn a_field_is_read_as_far_as_it_is_written() {
         let read = |json: &str| unfinished_text(json, "path");
         assert_eq!(read(r#"{"path": "src/ma"#).as_deref(), Some("src/ma"));
-        assert_eq!(read(r#"{"content":"{\"path\":1}","path":"a\"b\\c\u0041"}"#).as_deref(), Some("a\"b\\cA"));
-        assert_eq!(read(r#"{"edits":[{"path":"no"},"]"],"n":12,"path":"yes"}"#).as_deref(), Some("yes"));
+        assert_eq!(
+            read(r#"{"content":"{\"path\":1}","path":"a\"b\\c\u0041"}"#).as_deref(),
+            Some("a\"b\\cA")
+        );
+        assert_eq!(
+            read(r#"{"edits":[{"path":"no"},"]"],"n":12,"path":"yes"}"#).as_deref(),
+            Some("yes")
+        );
         assert_eq!(read(r#"{"other":"#), None);
         assert_eq!(read(r#"{"pa"#), None);
         assert_eq!(read(""), None);

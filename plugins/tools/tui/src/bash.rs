@@ -55,7 +55,13 @@ impl ToolRenderer for BashRenderer {
             first.spans.iter().for_each(|span| line.push(span.clone()));
         }
         if lines.len() > 1 {
-            line.push(StyledSpan::new(format!(" … {}", format::count(lines.len() - 1, "more line", "more lines")), Role::Faint));
+            line.push(StyledSpan::new(
+                format!(
+                    " … {}",
+                    format::count(lines.len() - 1, "more line", "more lines")
+                ),
+                Role::Faint,
+            ));
         }
         line
     }
@@ -77,14 +83,20 @@ impl ToolRenderer for BashRenderer {
             rows.push(truncate(&StyledLine::new(description, Role::Muted), width));
         }
         let text = card.outcome.map_or(card.output, |outcome| outcome.text);
-        let part = if cx.expanded { Part::All } else { Part::Tail(CLOSED_LINES) };
+        let part = if cx.expanded {
+            Part::All
+        } else {
+            Part::Tail(CLOSED_LINES)
+        };
         rows.extend(output::lines(text, Role::Muted, cx.width, part));
         match details(card) {
             Some(ToolDetails::Bash(details)) => rows.extend(ending(&details, cx.expanded)),
             _ => {
                 // It never ran: the text says why.
                 if card.outcome.is_some_and(|outcome| outcome.is_error) {
-                    rows.iter_mut().flat_map(|row| &mut row.spans).for_each(|span| span.style.role = Role::Error);
+                    rows.iter_mut()
+                        .flat_map(|row| &mut row.spans)
+                        .for_each(|span| span.style.role = Role::Error);
                 }
             }
         }
@@ -95,7 +107,9 @@ impl ToolRenderer for BashRenderer {
 fn command(card: &ToolCard<'_>) -> String {
     match details(card) {
         Some(ToolDetails::Bash(details)) => details.command,
-        _ => arguments::text(card, "command").map(|command| command.into_owned()).unwrap_or_default(),
+        _ => arguments::text(card, "command")
+            .map(|command| command.into_owned())
+            .unwrap_or_default(),
     }
 }
 
@@ -110,19 +124,33 @@ fn ending(details: &BashDetails, expanded: bool) -> Vec<StyledLine> {
         }
         CommandStatus::Exited { code: 0 } => {}
         CommandStatus::Exited { code } => parts.push((format!("exit {code}"), Role::Error)),
-        CommandStatus::Signalled { signal } => parts.push((format!("ended by signal {signal}"), Role::Error)),
+        CommandStatus::Signalled { signal } => {
+            parts.push((format!("ended by signal {signal}"), Role::Error))
+        }
         CommandStatus::TimedOut { after_ms } => {
-            parts.push((format!("stopped after {}", format::duration(Duration::from_millis(after_ms))), Role::Warning));
+            parts.push((
+                format!(
+                    "stopped after {}",
+                    format::duration(Duration::from_millis(after_ms))
+                ),
+                Role::Warning,
+            ));
         }
         CommandStatus::Killed => parts.push(("ended".to_owned(), Role::Warning)),
         CommandStatus::OutputLimit { limit_bytes } => {
-            parts.push((format!("stopped after {} of output", format::bytes(limit_bytes)), Role::Warning));
+            parts.push((
+                format!("stopped after {} of output", format::bytes(limit_bytes)),
+                Role::Warning,
+            ));
         }
     }
     if let Some(file) = &details.saved_file
         && (expanded || !parts.is_empty())
     {
-        parts.push((format!("{} in {file}", format::bytes(details.output_bytes)), Role::Faint));
+        parts.push((
+            format!("{} in {file}", format::bytes(details.output_bytes)),
+            Role::Faint,
+        ));
     }
     let mut line = StyledLine::default();
     for (position, (text, role)) in parts.into_iter().enumerate() {
@@ -131,7 +159,11 @@ fn ending(details: &BashDetails, expanded: bool) -> Vec<StyledLine> {
         }
         line.push(StyledSpan::new(text, role));
     }
-    if line.spans.is_empty() { Vec::new() } else { vec![line] }
+    if line.spans.is_empty() {
+        Vec::new()
+    } else {
+        vec![line]
+    }
 }
 
 /// Draws calls of `bash_output` and `bash_kill`.
@@ -164,11 +196,25 @@ impl ToolRenderer for BackgroundRenderer {
 
     fn body(&self, card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> Vec<StyledLine> {
         let text = card.outcome.map_or(card.output, |outcome| outcome.text);
-        let role = if card.outcome.is_some_and(|outcome| outcome.is_error) { Role::Error } else { Role::Muted };
-        let part = if cx.expanded { Part::All } else { Part::Tail(CLOSED_LINES) };
+        let role = if card.outcome.is_some_and(|outcome| outcome.is_error) {
+            Role::Error
+        } else {
+            Role::Muted
+        };
+        let part = if cx.expanded {
+            Part::All
+        } else {
+            Part::Tail(CLOSED_LINES)
+        };
         let mut rows = output::lines(text, role, cx.width, part);
         if let Some(ToolDetails::Background(details)) = details(card) {
-            rows.extend(ending(&BashDetails { background_id: None, ..details.command }, cx.expanded));
+            rows.extend(ending(
+                &BashDetails {
+                    background_id: None,
+                    ..details.command
+                },
+                cx.expanded,
+            ));
         }
         rows
     }

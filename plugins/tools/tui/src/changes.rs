@@ -10,7 +10,7 @@ use bezel_presentation::{StyledLine, StyledSpan};
 use bezel_tools_contract::{ChangesDetails, DiffLineKind, FileAction, FileDiff, ToolDetails};
 
 use crate::memo::Memo;
-use crate::paths::Paths;
+use crate::paths::{Paths, TIME};
 use crate::read::{details, error_body};
 use crate::{arguments, output};
 
@@ -32,22 +32,35 @@ struct Drawn {
 
 impl ChangesRenderer {
     pub(crate) fn new(verb: &'static str, paths: Paths) -> Self {
-        ChangesRenderer { verb, paths, diffs: Memo::default() }
+        ChangesRenderer {
+            verb,
+            paths,
+            diffs: Memo::default(),
+        }
     }
 
-    /// What was done to one file, and how much of it changed.
-    fn file_line(&self, file: &FileDiff, verb: &str, role: Role) -> StyledLine {
+    /// What was done to one file, and how much of it changed, in `width` columns where that can be.
+    fn file_line(&self, file: &FileDiff, verb: &str, role: Role, width: usize) -> StyledLine {
         let mut line = StyledLine::new(format!("{verb} "), role);
-        let path = self.paths.short(&file.path);
+        let mut counts = StyledLine::default();
+        push_counts(&mut counts, file.added, file.removed);
+        let room = width.saturating_sub(line.width() + counts.width());
         match &file.moved_from {
             Some(from) => {
-                line.push(StyledSpan::new(self.paths.short(from), Role::Text));
+                let half = room.saturating_sub(3) / 2;
+                line.push(StyledSpan::new(self.paths.fitted(from, half), Role::Text));
                 line.push(StyledSpan::new(" → ", Role::Faint));
-                line.push(StyledSpan::new(path, Role::Text));
+                line.push(StyledSpan::new(
+                    self.paths.fitted(&file.path, half),
+                    Role::Text,
+                ));
             }
-            None => line.push(StyledSpan::new(path, Role::Text)),
+            None => line.push(StyledSpan::new(
+                self.paths.fitted(&file.path, room),
+                Role::Text,
+            )),
         }
-        push_counts(&mut line, file.added, file.removed);
+        counts.spans.into_iter().for_each(|span| line.push(span));
         line
     }
 
@@ -59,30 +72,41 @@ impl ChangesRenderer {
         });
         let mut rows = diff::lay_out(&drawn.hunks, Some(&drawn.syntax), usize::from(cx.width));
         if file.truncated {
-            rows.push(StyledLine::new("… the rest of the changes is too long to show", Role::Faint));
+            rows.push(StyledLine::new(
+                "… the rest of the changes is too long to show",
+                Role::Faint,
+            ));
         }
         rows
     }
 }
 
 impl ToolRenderer for ChangesRenderer {
-    fn title(&self, card: &ToolCard<'_>, _cx: &ToolRenderContext<'_>) -> StyledLine {
-        match changes(card).as_ref().map(|changes| changes.files.as_slice()) {
-            Some([file]) => self.file_line(file, verb(file, self.verb), Role::ToolName),
+    fn title(&self, card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> StyledLine {
+        let width = usize::from(cx.width).saturating_sub(TIME);
+        match changes(card)
+            .as_ref()
+            .map(|changes| changes.files.as_slice())
+        {
+            Some([file]) => self.file_line(file, verb(file, self.verb), Role::ToolName, width),
             Some([]) => StyledLine::from(vec![
                 StyledSpan::new(format!("{} ", self.verb), Role::ToolName),
                 StyledSpan::new("nothing changed", Role::Muted),
             ]),
             Some(files) => {
                 let mut line = StyledLine::new(format!("{} ", self.verb), Role::ToolName);
-                line.push(StyledSpan::new(format!("{} files", files.len()), Role::Text));
+                line.push(StyledSpan::new(
+                    format!("{} files", files.len()),
+                    Role::Text,
+                ));
                 let sum = |count: fn(&FileDiff) -> u64| files.iter().map(count).sum();
                 push_counts(&mut line, sum(|file| file.added), sum(|file| file.removed));
                 line
             }
             None => {
                 let mut line = StyledLine::new(format!("{} ", self.verb), Role::ToolName);
-                let path = arguments::text(card, "path").map(|path| self.paths.short(&path));
+                let room = width.saturating_sub(line.width());
+                let path = arguments::text(card, "path").map(|path| self.paths.fitted(&path, room));
                 line.push(StyledSpan::new(path.unwrap_or_default(), Role::Text));
                 line
             }
@@ -94,11 +118,17 @@ impl ToolRenderer for ChangesRenderer {
         if let Some(outcome) = card.outcome.filter(|outcome| outcome.is_error) {
             rows.extend(error_body(outcome.text, cx));
         }
-        let Some(changes) = changes(card) else { return rows };
+        let Some(changes) = changes(card) else {
+            return rows;
+        };
         let many = changes.files.len() > 1;
         for file in &changes.files {
             if many {
-                rows.push(truncate(&self.file_line(file, verb(file, "Edit"), Role::Muted), usize::from(cx.width)));
+                let width = usize::from(cx.width);
+                rows.push(truncate(
+                    &self.file_line(file, verb(file, "Edit"), Role::Muted, width),
+                    width,
+                ));
             }
             rows.extend(self.file_rows(file, cx));
         }
@@ -147,14 +177,20 @@ fn plain(hunk: &bezel_tools_contract::DiffHunk) -> PlainHunk {
     PlainHunk {
         old_start: number(hunk.old_start),
         new_start: number(hunk.new_start),
-        lines: hunk.lines.iter().map(|line| (kind(line.kind), text(line))).collect(),
+        lines: hunk
+            .lines
+            .iter()
+            .map(|line| (kind(line.kind), text(line)))
+            .collect(),
     }
 }
 
 /// The text of a line; a missing newline at the end of a file is told where it is part of the change.
 fn text(line: &bezel_tools_contract::DiffLine) -> String {
     match (line.no_newline, line.kind) {
-        (true, DiffLineKind::Added | DiffLineKind::Removed) => format!("{}  ← no newline at the end", line.text),
+        (true, DiffLineKind::Added | DiffLineKind::Removed) => {
+            format!("{}  ← no newline at the end", line.text)
+        }
         _ => line.text.clone(),
     }
 }

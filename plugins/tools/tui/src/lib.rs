@@ -25,12 +25,21 @@ pub fn facet() -> TuiFacet {
 }
 
 async fn setup(cx: TuiContext) -> Result<(), FacetError> {
-    let paths = Paths::new(&cx.launch.directory, cx.launch.environment.get("HOME").map(String::as_str));
+    let paths = Paths::new(
+        &cx.launch.directory,
+        cx.launch.environment.get("HOME").map(String::as_str),
+    );
     let renderers = &cx.tool_renderers;
     renderers.add("read", read::ReadRenderer::new(paths.clone()));
-    renderers.add("write", changes::ChangesRenderer::new("Write", paths.clone()));
+    renderers.add(
+        "write",
+        changes::ChangesRenderer::new("Write", paths.clone()),
+    );
     renderers.add("edit", changes::ChangesRenderer::new("Edit", paths.clone()));
-    renderers.add("apply_patch", changes::ChangesRenderer::new("Patch", paths.clone()));
+    renderers.add(
+        "apply_patch",
+        changes::ChangesRenderer::new("Patch", paths.clone()),
+    );
     renderers.add("bash", bash::BashRenderer::default());
     renderers.add("bash_output", bash::BackgroundRenderer::new("Output of"));
     renderers.add("bash_kill", bash::BackgroundRenderer::new("End"));

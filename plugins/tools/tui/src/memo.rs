@@ -15,7 +15,9 @@ pub(crate) struct Memo<T> {
 
 impl<T> Default for Memo<T> {
     fn default() -> Self {
-        Memo { values: Mutex::default() }
+        Memo {
+            values: Mutex::default(),
+        }
     }
 }
 

@@ -25,11 +25,22 @@ pub(crate) fn lines(text: &str, role: Role, width: u16, part: Part) -> Vec<Style
     let all: Vec<&str> = text.lines().map(last_state).collect();
     let line = |line: &&str| StyledLine::new(sanitize(line, 4).into_owned(), role);
     match part {
-        Part::All => all.iter().flat_map(|text| wrap_hard(&line(text), width)).collect(),
+        Part::All => all
+            .iter()
+            .flat_map(|text| wrap_hard(&line(text), width))
+            .collect(),
         // A note in place of one line would save nothing.
         Part::Head(limit) => {
-            let limit = if all.len() == limit + 1 { all.len() } else { limit };
-            let mut shown: Vec<StyledLine> = all.iter().take(limit).map(|text| truncate(&line(text), width)).collect();
+            let limit = if all.len() == limit + 1 {
+                all.len()
+            } else {
+                limit
+            };
+            let mut shown: Vec<StyledLine> = all
+                .iter()
+                .take(limit)
+                .map(|text| truncate(&line(text), width))
+                .collect();
             if all.len() > limit {
                 shown.push(more(all.len() - limit));
             }
@@ -38,8 +49,13 @@ pub(crate) fn lines(text: &str, role: Role, width: u16, part: Part) -> Vec<Style
         Part::Tail(limit) => {
             let hidden = all.len().saturating_sub(limit);
             let hidden = if hidden == 1 { 0 } else { hidden };
-            let mut shown: Vec<StyledLine> = (hidden > 0).then(|| more(hidden)).into_iter().collect();
-            shown.extend(all[hidden..].iter().map(|text| truncate(&line(text), width)));
+            let mut shown: Vec<StyledLine> =
+                (hidden > 0).then(|| more(hidden)).into_iter().collect();
+            shown.extend(
+                all[hidden..]
+                    .iter()
+                    .map(|text| truncate(&line(text), width)),
+            );
             shown
         }
     }
@@ -47,7 +63,13 @@ pub(crate) fn lines(text: &str, role: Role, width: u16, part: Part) -> Vec<Style
 
 /// How many lines are not shown.
 pub(crate) fn more(lines: usize) -> StyledLine {
-    StyledLine::new(format!("… {}", bezel_presentation::format::count(lines, "more line", "more lines")), Role::Faint)
+    StyledLine::new(
+        format!(
+            "… {}",
+            bezel_presentation::format::count(lines, "more line", "more lines")
+        ),
+        Role::Faint,
+    )
 }
 
 /// What a terminal shows in the end of a line that was written over: progress bars do that.
@@ -61,15 +83,24 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, part: Part) -> Vec<String> {
-        lines(text, Role::Muted, 10, part).iter().map(StyledLine::to_text).collect()
+        lines(text, Role::Muted, 10, part)
+            .iter()
+            .map(StyledLine::to_text)
+            .collect()
     }
 
     #[test]
     fn long_text_shows_what_fits_and_counts_the_rest() {
         let text = "one\ntwo\nthree\nfour is a long line\n\n";
         assert_eq!(shown(text, Part::Head(1)), ["one", "… 3 more lines"]);
-        assert_eq!(shown(text, Part::Tail(2)), ["… 2 more lines", "three", "four is a…"]);
-        assert_eq!(shown(text, Part::All), ["one", "two", "three", "four is a ", "long line"]);
+        assert_eq!(
+            shown(text, Part::Tail(2)),
+            ["… 2 more lines", "three", "four is a…"]
+        );
+        assert_eq!(
+            shown(text, Part::All),
+            ["one", "two", "three", "four is a ", "long line"]
+        );
         assert!(shown("\n \n", Part::All).is_empty());
         assert_eq!(shown("a\nb\nc", Part::Head(2)), ["a", "b", "c"]);
         assert_eq!(shown("a\nb\nc", Part::Tail(2)), ["a", "b", "c"]);
@@ -77,6 +108,9 @@ mod tests {
 
     #[test]
     fn a_progress_bar_shows_its_last_state() {
-        assert_eq!(shown(" 10%\r 50%\r100%\r\ndone", Part::All), ["100%", "done"]);
+        assert_eq!(
+            shown(" 10%\r 50%\r100%\r\ndone", Part::All),
+            ["100%", "done"]
+        );
     }
 }

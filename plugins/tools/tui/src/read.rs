@@ -7,7 +7,7 @@ use bezel_tools_contract::{ReadContent, ToolDetails};
 
 use crate::arguments;
 use crate::output::{self, Part};
-use crate::paths::Paths;
+use crate::paths::{Paths, TIME};
 
 /// Lines of an error that a closed card shows.
 pub(crate) const ERROR_LINES: usize = 3;
@@ -24,7 +24,7 @@ impl ReadRenderer {
 }
 
 impl ToolRenderer for ReadRenderer {
-    fn title(&self, card: &ToolCard<'_>, _cx: &ToolRenderContext<'_>) -> StyledLine {
+    fn title(&self, card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> StyledLine {
         let mut line = StyledLine::new("Read ", Role::ToolName);
         let details = match details(card) {
             Some(ToolDetails::Read(details)) => Some(details),
@@ -32,21 +32,32 @@ impl ToolRenderer for ReadRenderer {
         };
         let path = details.as_ref().map(|details| details.path.clone());
         let path = path.or_else(|| arguments::text(card, "path").map(|path| path.into_owned()));
-        line.push(StyledSpan::new(self.paths.short(&path.unwrap_or_default()), Role::Text));
         let note = details.map(|details| match details.content {
             ReadContent::Text { last_line: 0, .. } => "empty".to_owned(),
-            ReadContent::Text { first_line, last_line, total_lines, .. } => match total_lines {
-                Some(total) if first_line == 1 && last_line >= total => {
-                    format::count(usize::try_from(total).unwrap_or(usize::MAX), "line", "lines")
-                }
+            ReadContent::Text {
+                first_line,
+                last_line,
+                total_lines,
+                ..
+            } => match total_lines {
+                Some(total) if first_line == 1 && last_line >= total => format::count(
+                    usize::try_from(total).unwrap_or(usize::MAX),
+                    "line",
+                    "lines",
+                ),
                 Some(total) => format!("{first_line}–{last_line} of {total}"),
                 None => format!("{first_line}–{last_line}"),
             },
             ReadContent::Image { width, height, .. } => format!("picture, {width}×{height}"),
         });
-        if let Some(note) = note {
-            line.push(StyledSpan::new(format!("  {note}"), Role::Faint));
-        }
+        let note = note.map(|note| StyledSpan::new(format!("  {note}"), Role::Faint));
+        let taken = line.width() + note.as_ref().map_or(0, StyledSpan::width) + TIME;
+        let room = usize::from(cx.width).saturating_sub(taken);
+        line.push(StyledSpan::new(
+            self.paths.fitted(&path.unwrap_or_default(), room),
+            Role::Text,
+        ));
+        note.into_iter().for_each(|note| line.push(note));
         line
     }
 
@@ -57,7 +68,9 @@ impl ToolRenderer for ReadRenderer {
 
 /// What a tool says for renderers: of its result, or while it runs.
 pub(crate) fn details(card: &ToolCard<'_>) -> Option<ToolDetails> {
-    let details = card.outcome.map_or(card.progress, |outcome| outcome.details);
+    let details = card
+        .outcome
+        .map_or(card.progress, |outcome| outcome.details);
     ToolDetails::from_value(details)
 }
 
@@ -65,7 +78,9 @@ pub(crate) fn details(card: &ToolCard<'_>) -> Option<ToolDetails> {
 pub(crate) fn text_body(card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> Vec<StyledLine> {
     match card.outcome {
         Some(outcome) if outcome.is_error => error_body(outcome.text, cx),
-        Some(outcome) if cx.expanded => output::lines(outcome.text, Role::Muted, cx.width, Part::All),
+        Some(outcome) if cx.expanded => {
+            output::lines(outcome.text, Role::Muted, cx.width, Part::All)
+        }
         None if cx.expanded => output::lines(card.output, Role::Muted, cx.width, Part::All),
         _ => Vec::new(),
     }
@@ -73,6 +88,10 @@ pub(crate) fn text_body(card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> Vec<
 
 /// What went wrong.
 pub(crate) fn error_body(text: &str, cx: &ToolRenderContext<'_>) -> Vec<StyledLine> {
-    let part = if cx.expanded { Part::All } else { Part::Head(ERROR_LINES) };
+    let part = if cx.expanded {
+        Part::All
+    } else {
+        Part::Head(ERROR_LINES)
+    };
     output::lines(text, Role::Error, cx.width, part)
 }

@@ -22,14 +22,17 @@ impl SearchRenderer {
 }
 
 impl ToolRenderer for SearchRenderer {
-    fn title(&self, card: &ToolCard<'_>, _cx: &ToolRenderContext<'_>) -> StyledLine {
+    fn title(&self, card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> StyledLine {
         let (pattern, path, found) = match details(card) {
             Some(ToolDetails::Grep(details)) => {
                 let files = count(details.files, "file", "files");
                 let found = match (details.matches, details.mode) {
                     (0, _) => "no matches".to_owned(),
                     (_, GrepMode::Files) => bound(&files, details.truncated),
-                    (matches, _) => format!("{} in {files}", bound(&count(matches, "match", "matches"), details.truncated)),
+                    (matches, _) => format!(
+                        "{} in {files}",
+                        bound(&count(matches, "match", "matches"), details.truncated)
+                    ),
                 };
                 (Some(details.pattern), Some(details.path), Some(found))
             }
@@ -44,7 +47,11 @@ impl ToolRenderer for SearchRenderer {
                 let files = count(details.files, "file", "files");
                 let found = match details.directories {
                     0 => bound(&files, details.truncated),
-                    directories => format!("{}, {}", count(directories, "folder", "folders"), bound(&files, details.truncated)),
+                    directories => format!(
+                        "{}, {}",
+                        count(directories, "folder", "folders"),
+                        bound(&files, details.truncated)
+                    ),
                 };
                 (None, Some(details.path), Some(found))
             }
@@ -54,15 +61,21 @@ impl ToolRenderer for SearchRenderer {
             }
         };
         let mut line = StyledLine::new(format!("{} ", self.verb), Role::ToolName);
-        let path = path.map(|path| self.paths.short(&path));
+        let path = path.map(|path| self.paths.fitted(&path, usize::from(cx.width) / 2));
         match (pattern, path) {
             (Some(pattern), path) => {
-                line.push(StyledSpan::new(sanitize(&pattern, 4).replace('\n', "⏎"), Role::String));
+                line.push(StyledSpan::new(
+                    sanitize(&pattern, 4).replace('\n', "⏎"),
+                    Role::String,
+                ));
                 if let Some(path) = path.filter(|path| path != ".") {
                     line.push(StyledSpan::new(format!(" in {path}"), Role::Muted));
                 }
             }
-            (None, path) => line.push(StyledSpan::new(path.unwrap_or_else(|| ".".into()), Role::Text)),
+            (None, path) => line.push(StyledSpan::new(
+                path.unwrap_or_else(|| ".".into()),
+                Role::Text,
+            )),
         }
         if let Some(found) = found {
             line.push(StyledSpan::new(format!("  {found}"), Role::Faint));
@@ -76,10 +89,18 @@ impl ToolRenderer for SearchRenderer {
 }
 
 fn count(number: u64, singular: &str, plural: &str) -> String {
-    format::count(usize::try_from(number).unwrap_or(usize::MAX), singular, plural)
+    format::count(
+        usize::try_from(number).unwrap_or(usize::MAX),
+        singular,
+        plural,
+    )
 }
 
 /// A count that may be a lower bound.
 fn bound(count: &str, truncated: bool) -> String {
-    if truncated { format!("at least {count}") } else { count.to_owned() }
+    if truncated {
+        format!("at least {count}")
+    } else {
+        count.to_owned()
+    }
 }

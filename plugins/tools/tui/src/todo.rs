@@ -19,8 +19,16 @@ impl ToolRenderer for TodoRenderer {
     fn title(&self, card: &ToolCard<'_>, _cx: &ToolRenderContext<'_>) -> StyledLine {
         let mut line = StyledLine::new("Tasks", Role::ToolName);
         if let Some(ToolDetails::Todo(list)) = details(card) {
-            let done = list.items.iter().filter(|item| item.status == TodoStatus::Completed).count();
-            let note = if list.items.is_empty() { "none".to_owned() } else { format!("{done} of {} done", list.items.len()) };
+            let done = list
+                .items
+                .iter()
+                .filter(|item| item.status == TodoStatus::Completed)
+                .count();
+            let note = if list.items.is_empty() {
+                "none".to_owned()
+            } else {
+                format!("{done} of {} done", list.items.len())
+            };
             line.push(StyledSpan::new(format!("  {note}"), Role::Faint));
         }
         line
@@ -30,15 +38,27 @@ impl ToolRenderer for TodoRenderer {
         if let Some(outcome) = card.outcome.filter(|outcome| outcome.is_error) {
             return error_body(outcome.text, cx);
         }
-        let Some(ToolDetails::Todo(list)) = details(card) else { return Vec::new() };
+        let Some(ToolDetails::Todo(list)) = details(card) else {
+            return Vec::new();
+        };
         let width = usize::from(cx.width);
         if cx.expanded {
-            return list.items.iter().flat_map(|item| whole(item, width)).collect();
+            return list
+                .items
+                .iter()
+                .flat_map(|item| whole(item, width))
+                .collect();
         }
         // What is being done matters most, with what was done last above it.
-        let current = list.items.iter().position(|item| item.status != TodoStatus::Completed);
+        let current = list
+            .items
+            .iter()
+            .position(|item| item.status != TodoStatus::Completed);
         let last = list.items.len().saturating_sub(CLOSED_ITEMS);
-        let first = current.unwrap_or(list.items.len()).saturating_sub(1).min(last);
+        let first = current
+            .unwrap_or(list.items.len())
+            .saturating_sub(1)
+            .min(last);
         let shown = list.items.iter().skip(first).take(CLOSED_ITEMS);
         let mut rows: Vec<StyledLine> = shown.map(|item| truncate(&line(item), width)).collect();
         let below = list.items.len() - first - rows.len();
@@ -60,7 +80,10 @@ fn mark(status: TodoStatus) -> (&'static str, Role, TextStyle) {
 fn line(item: &TodoItem) -> StyledLine {
     let (sign, role, style) = mark(item.status);
     let mut line = StyledLine::new(sign, role);
-    line.push(StyledSpan::new(sanitize(&item.content, 4).replace('\n', " "), style));
+    line.push(StyledSpan::new(
+        sanitize(&item.content, 4).replace('\n', " "),
+        style,
+    ));
     line
 }
 
@@ -69,7 +92,11 @@ fn whole(item: &TodoItem, width: usize) -> Vec<StyledLine> {
     let text = StyledLine::new(sanitize(&item.content, 4).replace('\n', " "), style);
     let rows = wrap(&text, width.saturating_sub(2)).into_iter().enumerate();
     let row = |(position, row): (usize, StyledLine)| {
-        let mut line = if position == 0 { StyledLine::new(sign, role) } else { StyledLine::new("  ", Role::Text) };
+        let mut line = if position == 0 {
+            StyledLine::new(sign, role)
+        } else {
+            StyledLine::new("  ", Role::Text)
+        };
         row.spans.into_iter().for_each(|span| line.push(span));
         line
     };

@@ -17,11 +17,20 @@ pub trait Transcript {
 
     /// Up to `limit` items (at most 200) before the item `before`, oldest first.
     #[scope(read)]
-    async fn page(&self, cx: &Context, before: String, limit: u32) -> Result<TranscriptPage, TranscriptError>;
+    async fn page(
+        &self,
+        cx: &Context,
+        before: String,
+        limit: u32,
+    ) -> Result<TranscriptPage, TranscriptError>;
 
     /// The whole result of a tool call whose item is clipped.
     #[scope(read)]
-    async fn result(&self, cx: &Context, item: String) -> Result<ToolResultMessage, TranscriptError>;
+    async fn result(
+        &self,
+        cx: &Context,
+        item: String,
+    ) -> Result<ToolResultMessage, TranscriptError>;
 }
 
 /// The newest items.

@@ -1,8 +1,8 @@
 //! Items from entries that are in the tree already.
 
 use bezel_session_types::{
-    AssistantContent, AssistantMessage, Entry, EntryBody, EntryId, Message, ResultContent, ToolResultMessage, UserContent,
-    UserMessage,
+    AssistantContent, AssistantMessage, Entry, EntryBody, EntryId, Message, ResultContent,
+    ToolResultMessage, UserContent, UserMessage,
 };
 use bezel_transcript_contract::{Item, ItemBody, Part, ToolItem, ToolStatus};
 use jiff::Timestamp;
@@ -19,13 +19,25 @@ pub(crate) fn items(entries: &[Entry]) -> Vec<Item> {
     for entry in entries {
         let at = time(entry.created_at);
         match &entry.body {
-            EntryBody::Message { message: Message::User(message) } => {
-                items.push(Item { id: entry.id.to_string(), at, body: user(message) });
+            EntryBody::Message {
+                message: Message::User(message),
+            } => {
+                items.push(Item {
+                    id: entry.id.to_string(),
+                    at,
+                    body: user(message),
+                });
             }
-            EntryBody::Message { message: Message::Assistant(message) } => {
+            EntryBody::Message {
+                message: Message::Assistant(message),
+            } => {
                 open.clear();
                 let body = answer(message);
-                items.push(Item { id: entry.id.to_string(), at: at.clone(), body });
+                items.push(Item {
+                    id: entry.id.to_string(),
+                    at: at.clone(),
+                    body,
+                });
                 for (place, call) in message.tool_calls().enumerate() {
                     open.push((call.id.clone(), items.len()));
                     let tool = ToolItem {
@@ -39,10 +51,16 @@ pub(crate) fn items(entries: &[Entry]) -> Vec<Item> {
                         ended_at: None,
                     };
                     let id = call_id(&entry.id, place);
-                    items.push(Item { id, at: at.clone(), body: ItemBody::Tool(tool) });
+                    items.push(Item {
+                        id,
+                        at: at.clone(),
+                        body: ItemBody::Tool(tool),
+                    });
                 }
             }
-            EntryBody::Message { message: Message::ToolResult(result) } => {
+            EntryBody::Message {
+                message: Message::ToolResult(result),
+            } => {
                 let place = open.iter().find(|(call, _)| *call == result.call_id);
                 let Some((_, index)) = place else { continue };
                 let item = &mut items[*index];
@@ -52,8 +70,14 @@ pub(crate) fn items(entries: &[Entry]) -> Vec<Item> {
                 }
             }
             EntryBody::Compaction(compaction) => {
-                let body = ItemBody::Compaction { summary: compaction.summary.clone() };
-                items.push(Item { id: entry.id.to_string(), at, body });
+                let body = ItemBody::Compaction {
+                    summary: compaction.summary.clone(),
+                };
+                items.push(Item {
+                    id: entry.id.to_string(),
+                    at,
+                    body,
+                });
             }
             EntryBody::BranchSummary(_) | EntryBody::Custom(_) => {}
         }
@@ -63,7 +87,9 @@ pub(crate) fn items(entries: &[Entry]) -> Vec<Item> {
 
 /// Milliseconds since 1970 as RFC 3339.
 pub(crate) fn time(milliseconds: i64) -> String {
-    Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
+    Timestamp::from_millisecond(milliseconds)
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+        .to_string()
 }
 
 /// The id of a call's item before the call has one of its own.
@@ -72,7 +98,11 @@ pub(crate) fn call_id(answer: &EntryId, place: usize) -> String {
 }
 
 pub(crate) fn user(message: &UserMessage) -> ItemBody {
-    let images = message.content.iter().filter(|part| matches!(part, UserContent::Image(_))).count();
+    let images = message
+        .content
+        .iter()
+        .filter(|part| matches!(part, UserContent::Image(_)))
+        .count();
     ItemBody::User {
         text: message.to_text(),
         images: u32::try_from(images).unwrap_or(u32::MAX),
@@ -107,7 +137,11 @@ pub(crate) fn settle(tool: &mut ToolItem, result: &ToolResultMessage, at: String
         })
         .collect();
     (tool.output, tool.clipped) = clip(&texts.join("\n"));
-    tool.status = if result.is_error { ToolStatus::Failed } else { ToolStatus::Done };
+    tool.status = if result.is_error {
+        ToolStatus::Failed
+    } else {
+        ToolStatus::Done
+    };
     tool.details = result.details.clone();
     tool.arguments_text.clear();
     tool.ended_at = Some(at);
@@ -120,7 +154,15 @@ pub(crate) fn clip(text: &str) -> (String, bool) {
     }
     let head = text.floor_char_boundary(CLIP);
     let tail = text.ceil_char_boundary(text.len() - CLIP);
-    (format!("{}\n… {} bytes left out …\n{}", &text[..head], tail - head, &text[tail..]), true)
+    (
+        format!(
+            "{}\n… {} bytes left out …\n{}",
+            &text[..head],
+            tail - head,
+            &text[tail..]
+        ),
+        true,
+    )
 }
 
 #[cfg(test)]
@@ -131,8 +173,16 @@ mod tests {
     fn long_text_keeps_head_and_tail_on_character_boundaries() {
         let text = "é".repeat(3 * CLIP);
         let (clipped, left_out) = clip(&text);
-        assert!(left_out && clipped.len() < 2 * CLIP + 64, "{}", clipped.len());
-        assert!(clipped.starts_with('é') && clipped.ends_with('é') && clipped.contains("bytes left out"));
+        assert!(
+            left_out && clipped.len() < 2 * CLIP + 64,
+            "{}",
+            clipped.len()
+        );
+        assert!(
+            clipped.starts_with('é')
+                && clipped.ends_with('é')
+                && clipped.contains("bytes left out")
+        );
         assert_eq!(clip("short"), ("short".to_owned(), false));
     }
 }

@@ -29,11 +29,18 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let tree = cx.agent.tree();
     let (entries, has_older) = tree.recent(None, WINDOW).await?;
     let items = history::items(&entries);
-    let cell = cx.state_cell(TranscriptState { items: items.clone(), has_older, settled: None });
+    let cell = cx.state_cell(TranscriptState {
+        items: items.clone(),
+        has_older,
+        settled: None,
+    });
     // Only the event task locks it; the mutex makes the listener `Send`.
     let projection = Arc::new(Mutex::new(Projection::new(items)));
 
-    cx.provide(TranscriptClient::new(TranscriptService { tree, state: cell.state() }));
+    cx.provide(TranscriptClient::new(TranscriptService {
+        tree,
+        state: cell.state(),
+    }));
     cx.agent.events().subscribe(move |events| {
         let mut projection = projection.lock().unwrap_or_else(PoisonError::into_inner);
         let edits = projection.apply_all(events.iter().map(|event| &**event));

@@ -38,13 +38,19 @@ const RUNNING_OUTPUT: usize = 16 * 1024;
 
 impl Projection {
     pub(crate) fn new(items: Vec<Item>) -> Self {
-        let mut projection = Projection { items, places: HashMap::new() };
+        let mut projection = Projection {
+            items,
+            places: HashMap::new(),
+        };
         projection.index_from(0);
         projection
     }
 
     /// The edits that `events` amount to. Neighbouring appends to one place become one.
-    pub(crate) fn apply_all<'a>(&mut self, events: impl Iterator<Item = &'a AgentEvent>) -> Vec<Edit> {
+    pub(crate) fn apply_all<'a>(
+        &mut self,
+        events: impl Iterator<Item = &'a AgentEvent>,
+    ) -> Vec<Edit> {
         let mut edits = Vec::new();
         for event in events {
             self.apply(event, &mut edits);
@@ -64,7 +70,11 @@ impl Projection {
         let at = || event.at.to_string();
         match &event.body {
             EventBody::UserMessage { entry, message } => {
-                let item = Item { id: entry.to_string(), at: at(), body: history::user(message) };
+                let item = Item {
+                    id: entry.to_string(),
+                    at: at(),
+                    body: history::user(message),
+                };
                 self.put(item, edits);
             }
             EventBody::AnswerStarted { entry, model } => {
@@ -75,14 +85,28 @@ impl Projection {
                     error: None,
                     usage: None,
                 };
-                self.put(Item { id: entry.to_string(), at: at(), body }, edits);
+                self.put(
+                    Item {
+                        id: entry.to_string(),
+                        at: at(),
+                        body,
+                    },
+                    edits,
+                );
             }
             EventBody::Text { entry, text } => self.grow(entry.as_str(), text, false, edits),
             EventBody::Thinking { entry, text } => self.grow(entry.as_str(), text, true, edits),
             EventBody::ToolCallStarted { entry, index, tool } => {
                 let tool = running_tool(tool, Value::Null, ToolStatus::Streaming);
                 let body = ItemBody::Tool(tool);
-                self.put(Item { id: history::call_id(entry, *index), at: at(), body }, edits);
+                self.put(
+                    Item {
+                        id: history::call_id(entry, *index),
+                        at: at(),
+                        body,
+                    },
+                    edits,
+                );
             }
             EventBody::ToolCallText { entry, index, text } => {
                 if let Some((place, tool)) = self.tool(&history::call_id(entry, *index)) {
@@ -90,21 +114,42 @@ impl Projection {
                     append(edits, path!["items", place, "arguments_text"], text);
                 }
             }
-            EventBody::AnswerEnded { entry, message, invocations } => {
+            EventBody::AnswerEnded {
+                entry,
+                message,
+                invocations,
+            } => {
                 let body = history::answer(message);
                 self.replace_body(entry.as_str(), body, &at(), edits);
-                for (place, (invocation, call)) in invocations.iter().zip(message.tool_calls()).enumerate() {
+                for (place, (invocation, call)) in
+                    invocations.iter().zip(message.tool_calls()).enumerate()
+                {
                     self.rename(&history::call_id(entry, place), invocation.as_str());
-                    let tool = running_tool(&call.name, call.arguments.clone(), ToolStatus::Pending);
+                    let tool =
+                        running_tool(&call.name, call.arguments.clone(), ToolStatus::Pending);
                     self.replace_body(invocation.as_str(), ItemBody::Tool(tool), &at(), edits);
                 }
             }
             EventBody::AnswerDiscarded { entry } => self.discard(entry.as_str(), edits),
-            EventBody::ToolStarted { invocation, tool, arguments } => {
+            EventBody::ToolStarted {
+                invocation,
+                tool,
+                arguments,
+            } => {
                 let tool = running_tool(tool, Value::clone(arguments), ToolStatus::Running);
-                self.put(Item { id: invocation.to_string(), at: at(), body: ItemBody::Tool(tool) }, edits);
+                self.put(
+                    Item {
+                        id: invocation.to_string(),
+                        at: at(),
+                        body: ItemBody::Tool(tool),
+                    },
+                    edits,
+                );
             }
-            EventBody::ToolProgress { invocation, progress } => {
+            EventBody::ToolProgress {
+                invocation,
+                progress,
+            } => {
                 self.progress(invocation.as_str(), progress, edits);
             }
             EventBody::ToolEnded { invocation, result } => {
@@ -112,17 +157,37 @@ impl Projection {
                 if self.tool(invocation.as_str()).is_none() {
                     let tool = running_tool(&result.tool, Value::Null, ToolStatus::Pending);
                     let body = ItemBody::Tool(tool);
-                    self.put(Item { id: invocation.to_string(), at: at(), body }, edits);
+                    self.put(
+                        Item {
+                            id: invocation.to_string(),
+                            at: at(),
+                            body,
+                        },
+                        edits,
+                    );
                 }
-                self.change_tool(invocation.as_str(), edits, |tool| history::settle(tool, result, ended_at));
+                self.change_tool(invocation.as_str(), edits, |tool| {
+                    history::settle(tool, result, ended_at)
+                });
             }
             EventBody::Compacted { entry, summary } => {
-                let body = ItemBody::Compaction { summary: summary.clone() };
-                self.put(Item { id: entry.to_string(), at: at(), body }, edits);
+                let body = ItemBody::Compaction {
+                    summary: summary.clone(),
+                };
+                self.put(
+                    Item {
+                        id: entry.to_string(),
+                        at: at(),
+                        body,
+                    },
+                    edits,
+                );
             }
             EventBody::RunEnded(outcome) => {
                 self.interrupt_open(&at(), edits);
-                edits.push(Edit::Settle { operation: outcome.operation_id.clone() });
+                edits.push(Edit::Settle {
+                    operation: outcome.operation_id.clone(),
+                });
             }
             EventBody::RunStarted(_)
             | EventBody::UsageRecorded { .. }
@@ -137,7 +202,10 @@ impl Projection {
                 let index = *index;
                 let at = std::mem::take(&mut self.items[index].at);
                 self.items[index] = Item { at, ..item };
-                edits.push(Edit::Replace { index, item: self.items[index].clone() });
+                edits.push(Edit::Replace {
+                    index,
+                    item: self.items[index].clone(),
+                });
             }
             None => {
                 let index = self.items.len();
@@ -157,12 +225,23 @@ impl Projection {
     }
 
     fn replace_body(&mut self, id: &str, body: ItemBody, at: &str, edits: &mut Vec<Edit>) {
-        self.put(Item { id: id.to_owned(), at: at.to_owned(), body }, edits);
+        self.put(
+            Item {
+                id: id.to_owned(),
+                at: at.to_owned(),
+                body,
+            },
+            edits,
+        );
     }
 
     fn grow(&mut self, id: &str, text: &str, thinking: bool, edits: &mut Vec<Edit>) {
-        let Some(index) = self.places.get(id).copied() else { return };
-        let ItemBody::Assistant { parts, .. } = &mut self.items[index].body else { return };
+        let Some(index) = self.places.get(id).copied() else {
+            return;
+        };
+        let ItemBody::Assistant { parts, .. } = &mut self.items[index].body else {
+            return;
+        };
         let last = parts.len().checked_sub(1);
         match (parts.last_mut(), last) {
             (Some(Part::Text { text: so_far }), Some(place)) if !thinking => {
@@ -175,19 +254,31 @@ impl Projection {
             }
             _ => {
                 let text = text.to_owned();
-                parts.push(if thinking { Part::Thinking { text } } else { Part::Text { text } });
-                edits.push(Edit::Replace { index, item: self.items[index].clone() });
+                parts.push(if thinking {
+                    Part::Thinking { text }
+                } else {
+                    Part::Text { text }
+                });
+                edits.push(Edit::Replace {
+                    index,
+                    item: self.items[index].clone(),
+                });
             }
         }
     }
 
     /// A request that is tried again: the answer and the calls that it had begun go.
     fn discard(&mut self, id: &str, edits: &mut Vec<Edit>) {
-        let Some(from) = self.places.get(id).copied() else { return };
+        let Some(from) = self.places.get(id).copied() else {
+            return;
+        };
         for index in (from..self.items.len()).rev() {
             let streaming = matches!(
                 &self.items[index].body,
-                ItemBody::Tool(ToolItem { status: ToolStatus::Streaming, .. })
+                ItemBody::Tool(ToolItem {
+                    status: ToolStatus::Streaming,
+                    ..
+                })
             );
             if index == from || streaming {
                 let gone = self.items.remove(index);
@@ -204,7 +295,9 @@ impl Projection {
                 self.change_tool(id, edits, |tool| tool.details = details.clone());
             }
             Progress::Append(text) => {
-                let Some((index, tool)) = self.tool(id) else { return };
+                let Some((index, tool)) = self.tool(id) else {
+                    return;
+                };
                 if tool.output.len() + text.len() <= RUNNING_OUTPUT {
                     tool.output.push_str(text);
                     append(edits, path!["items", index, "output"], text);
@@ -225,7 +318,9 @@ impl Projection {
         for index in 0..self.items.len() {
             let item = &mut self.items[index];
             let changed = match &mut item.body {
-                ItemBody::Tool(tool) if tool.ended_at.is_none() && tool.status != ToolStatus::Interrupted => {
+                ItemBody::Tool(tool)
+                    if tool.ended_at.is_none() && tool.status != ToolStatus::Interrupted =>
+                {
                     tool.status = ToolStatus::Interrupted;
                     tool.ended_at = Some(at.to_owned());
                     true
@@ -237,15 +332,23 @@ impl Projection {
                 _ => false,
             };
             if changed {
-                edits.push(Edit::Replace { index, item: item.clone() });
+                edits.push(Edit::Replace {
+                    index,
+                    item: item.clone(),
+                });
             }
         }
     }
 
     fn change_tool(&mut self, id: &str, edits: &mut Vec<Edit>, change: impl FnOnce(&mut ToolItem)) {
-        let Some((index, tool)) = self.tool(id) else { return };
+        let Some((index, tool)) = self.tool(id) else {
+            return;
+        };
         change(tool);
-        edits.push(Edit::Replace { index, item: self.items[index].clone() });
+        edits.push(Edit::Replace {
+            index,
+            item: self.items[index].clone(),
+        });
     }
 
     fn tool(&mut self, id: &str) -> Option<(usize, &mut ToolItem)> {
@@ -278,7 +381,13 @@ fn running_tool(tool: &str, arguments: Value, status: ToolStatus) -> ToolItem {
 
 fn append(edits: &mut Vec<Edit>, path: Path, text: &str) {
     match edits.last_mut() {
-        Some(Edit::Append { path: last, text: so_far }) if *last == path => so_far.push_str(text),
-        _ => edits.push(Edit::Append { path, text: text.to_owned() }),
+        Some(Edit::Append {
+            path: last,
+            text: so_far,
+        }) if *last == path => so_far.push_str(text),
+        _ => edits.push(Edit::Append {
+            path,
+            text: text.to_owned(),
+        }),
     }
 }

@@ -3,9 +3,7 @@
 use bezel_api_session::SessionTree;
 use bezel_rpc::{Context, State};
 use bezel_session_types::{EntryBody, EntryId, Message, ToolResultMessage};
-use bezel_transcript_contract::{
-    Transcript, TranscriptError, TranscriptPage, TranscriptState,
-};
+use bezel_transcript_contract::{Transcript, TranscriptError, TranscriptPage, TranscriptState};
 
 use crate::history;
 
@@ -19,26 +17,50 @@ impl Transcript for TranscriptService {
         self.state.clone()
     }
 
-    async fn page(&self, _cx: &Context, before: String, limit: u32) -> Result<TranscriptPage, TranscriptError> {
+    async fn page(
+        &self,
+        _cx: &Context,
+        before: String,
+        limit: u32,
+    ) -> Result<TranscriptPage, TranscriptError> {
         // A call's item before its result carries the answer's id and the call's place.
         let entry = EntryId::new(before.split(':').next().unwrap_or_default());
         if self.tree.entry(&entry).await.map_err(storage)?.is_none() {
             return Err(TranscriptError::UnknownItem { item: before });
         }
         let limit = usize::try_from(limit.min(200)).unwrap_or(200);
-        let (entries, has_older) = self.tree.recent(Some(&entry), limit).await.map_err(storage)?;
-        Ok(TranscriptPage { items: history::items(&entries), has_older })
+        let (entries, has_older) = self
+            .tree
+            .recent(Some(&entry), limit)
+            .await
+            .map_err(storage)?;
+        Ok(TranscriptPage {
+            items: history::items(&entries),
+            has_older,
+        })
     }
 
-    async fn result(&self, _cx: &Context, item: String) -> Result<ToolResultMessage, TranscriptError> {
-        let entry = self.tree.entry(&EntryId::new(item.clone())).await.map_err(storage)?;
+    async fn result(
+        &self,
+        _cx: &Context,
+        item: String,
+    ) -> Result<ToolResultMessage, TranscriptError> {
+        let entry = self
+            .tree
+            .entry(&EntryId::new(item.clone()))
+            .await
+            .map_err(storage)?;
         match entry.map(|entry| entry.body) {
-            Some(EntryBody::Message { message: Message::ToolResult(result) }) => Ok(result),
+            Some(EntryBody::Message {
+                message: Message::ToolResult(result),
+            }) => Ok(result),
             _ => Err(TranscriptError::UnknownItem { item }),
         }
     }
 }
 
 fn storage(error: impl std::fmt::Display) -> TranscriptError {
-    TranscriptError::Storage { message: error.to_string() }
+    TranscriptError::Storage {
+        message: error.to_string(),
+    }
 }

@@ -62,14 +62,21 @@ impl Conversation {
         self.seen.is_some()
     }
 
-    /// Begins with another session; `state` is still that of the one before.
-    pub(crate) fn switch(&mut self, state: Arc<TranscriptState>) {
-        *self = Conversation { foreign: Some(state), ..Conversation::default() };
+    /// Begins with another session. What was taken in last is not taken for its state.
+    pub(crate) fn switch(&mut self) {
+        *self = Conversation {
+            foreign: self.seen.take(),
+            ..Conversation::default()
+        };
     }
 
     /// Takes a state in. True if something changed.
     pub(crate) fn take(&mut self, state: Arc<TranscriptState>) -> bool {
-        let same = |known: &Option<Arc<TranscriptState>>| known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &state));
+        let same = |known: &Option<Arc<TranscriptState>>| {
+            known
+                .as_ref()
+                .is_some_and(|known| Arc::ptr_eq(known, &state))
+        };
         if same(&self.seen) || same(&self.foreign) {
             return false;
         }
@@ -97,32 +104,50 @@ impl Conversation {
     /// Puts older items in front. They are dropped where they do not end where the known ones begin.
     pub(crate) fn prepend(&mut self, before: &str, page: TranscriptPage) {
         self.older = Older::Idle;
-        if self.entries.first().is_none_or(|first| first.id() != before) {
+        if self
+            .entries
+            .first()
+            .is_none_or(|first| first.id() != before)
+        {
             return;
         }
         self.has_older = page.has_older && !page.items.is_empty();
-        let known: Vec<Item> = page.items.into_iter().filter(|item| self.position(&item.id).is_none()).collect();
+        let known: Vec<Item> = page
+            .items
+            .into_iter()
+            .filter(|item| self.position(&item.id).is_none())
+            .collect();
         self.entries.splice(0..0, known.into_iter().map(Entry::new));
     }
 
     fn replace_from(&mut self, start: usize, items: &[Item]) {
         let in_place = self.entries.len() - start <= items.len()
-            && self.entries[start..].iter().zip(items).all(|(entry, item)| entry.id() == item.id);
+            && self.entries[start..]
+                .iter()
+                .zip(items)
+                .all(|(entry, item)| entry.id() == item.id);
         if in_place {
             let known = self.entries.len() - start;
             for (entry, item) in self.entries[start..].iter_mut().zip(items) {
                 entry.update(item);
             }
-            self.entries.extend(items[known..].iter().cloned().map(Entry::new));
+            self.entries
+                .extend(items[known..].iter().cloned().map(Entry::new));
             return;
         }
         let old: Vec<Entry> = self.entries.drain(start..).collect();
         let order: Vec<String> = old.iter().map(|entry| entry.id().to_owned()).collect();
-        let mut known: HashMap<String, Entry> = old.into_iter().map(|entry| (entry.id().to_owned(), entry)).collect();
+        let mut known: HashMap<String, Entry> = old
+            .into_iter()
+            .map(|entry| (entry.id().to_owned(), entry))
+            .collect();
         let renamed = |place: usize, item: &Item, known: &HashMap<String, Entry>| {
             // A call gets another id when it is complete; at its place the old one is gone then.
-            let before = order.get(place).filter(|before| !items.iter().any(|item| item.id == **before))?;
-            let tools = matches!(item.body, ItemBody::Tool(_)) && matches!(known.get(before)?.item().body, ItemBody::Tool(_));
+            let before = order
+                .get(place)
+                .filter(|before| !items.iter().any(|item| item.id == **before))?;
+            let tools = matches!(item.body, ItemBody::Tool(_))
+                && matches!(known.get(before)?.item().body, ItemBody::Tool(_));
             tools.then(|| before.clone())
         };
         for (place, item) in items.iter().enumerate() {
@@ -133,7 +158,9 @@ impl Conversation {
                 }
                 None => {
                     let mut entry = Entry::new(item.clone());
-                    if let Some(before) = renamed(place, item, &known).and_then(|before| known.remove(&before)) {
+                    if let Some(before) =
+                        renamed(place, item, &known).and_then(|before| known.remove(&before))
+                    {
                         entry.succeed(&before);
                     }
                     entry
@@ -150,7 +177,11 @@ mod tests {
     use crate::tests::items::{call, said};
 
     fn state(items: Vec<Item>, has_older: bool) -> Arc<TranscriptState> {
-        Arc::new(TranscriptState { items, has_older, settled: None })
+        Arc::new(TranscriptState {
+            items,
+            has_older,
+            settled: None,
+        })
     }
 
     fn ids(conversation: &Conversation) -> Vec<&str> {
@@ -161,7 +192,13 @@ mod tests {
     fn what_the_state_drops_in_front_stays_known() {
         let mut conversation = Conversation::default();
         assert!(conversation.take(state(vec![said("a"), said("b")], true)));
-        conversation.prepend("a", TranscriptPage { items: vec![said("x"), said("y")], has_older: false });
+        conversation.prepend(
+            "a",
+            TranscriptPage {
+                items: vec![said("x"), said("y")],
+                has_older: false,
+            },
+        );
         assert!(!conversation.has_older());
         conversation.take(state(vec![said("b"), said("c")], true));
         assert_eq!(ids(&conversation), ["x", "y", "a", "b", "c"]);
@@ -173,7 +210,13 @@ mod tests {
         let mut conversation = Conversation::default();
         conversation.take(state(vec![said("a")], true));
         conversation.older = Older::Loading;
-        conversation.prepend("other", TranscriptPage { items: vec![said("x")], has_older: false });
+        conversation.prepend(
+            "other",
+            TranscriptPage {
+                items: vec![said("x")],
+                has_older: false,
+            },
+        );
         assert_eq!(ids(&conversation), ["a"]);
         assert_eq!(conversation.older, Older::Idle);
         assert!(conversation.has_older());
@@ -193,7 +236,7 @@ mod tests {
         let mut conversation = Conversation::default();
         let old = state(vec![said("a")], false);
         conversation.take(Arc::clone(&old));
-        conversation.switch(Arc::clone(&old));
+        conversation.switch();
         assert!(conversation.is_empty() && !conversation.is_known());
         assert!(!conversation.take(old));
         assert!(conversation.take(state(Vec::new(), false)));

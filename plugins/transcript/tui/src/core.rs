@@ -55,8 +55,15 @@ pub(crate) struct Core {
 
 impl Transcript {
     pub(crate) fn new(services: Services) -> Self {
-        let core = Core { width: 80, height: 20, ..Core::default() };
-        Transcript { core: Arc::new(Mutex::new(core)), services }
+        let core = Core {
+            width: 80,
+            height: 20,
+            ..Core::default()
+        };
+        Transcript {
+            core: Arc::new(Mutex::new(core)),
+            services,
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
@@ -69,14 +76,14 @@ impl Transcript {
         if let Some(target) = attachment.target()
             && core.target.as_deref() != Some(target)
         {
-            let first = core.target.is_none();
             core.target = Some(target.to_owned());
             (core.anchor, core.selected, core.unseen) = (Anchor::End, None, false);
-            if !first {
-                core.conversation.switch(self.services.state.get());
-            }
+            core.conversation.switch();
         }
-        if attachment.is_attached() && self.services.state.is_ready() && !self.services.state.is_stale() {
+        if attachment.is_attached()
+            && self.services.state.is_ready()
+            && !self.services.state.is_stale()
+        {
             let changed = core.conversation.take(self.services.state.get());
             core.unseen |= changed && core.anchor != Anchor::End;
         }
@@ -84,14 +91,25 @@ impl Transcript {
 
     /// Fetches older items, unless that is under way.
     pub(crate) fn fetch_older(&self, core: &mut Core) {
-        let Some(first) = core.conversation.entries().first().map(|first| first.id().to_owned()) else { return };
+        let Some(first) = core
+            .conversation
+            .entries()
+            .first()
+            .map(|first| first.id().to_owned())
+        else {
+            return;
+        };
         if !core.conversation.has_older() || core.conversation.older == Older::Loading {
             return;
         }
         core.conversation.older = Older::Loading;
         let (transcript, target) = (self.clone(), core.target.clone());
         self.services.spawner.spawn("older items", async move {
-            let page = transcript.services.transcript.page(&Context::background(), first.clone(), PAGE).await;
+            let page = transcript
+                .services
+                .transcript
+                .page(&Context::background(), first.clone(), PAGE)
+                .await;
             let mut core = transcript.lock();
             if core.target == target {
                 match page {
@@ -106,18 +124,28 @@ impl Transcript {
 
     /// Fetches the whole result of a call whose item is clipped.
     pub(crate) fn fetch_whole(&self, core: &mut Core, index: usize) {
-        let Some(entry) = core.conversation.entry(index) else { return };
+        let Some(entry) = core.conversation.entry(index) else {
+            return;
+        };
         entry.set_whole(Whole::Loading);
         let id = entry.id().to_owned();
         let transcript = self.clone();
         self.services.spawner.spawn("whole result", async move {
-            let result = transcript.services.transcript.result(&Context::background(), id.clone()).await;
+            let result = transcript
+                .services
+                .transcript
+                .result(&Context::background(), id.clone())
+                .await;
             let whole = match result {
                 Ok(result) => Whole::Known(result),
                 Err(error) => Whole::Failed(error.to_string()),
             };
             let mut core = transcript.lock();
-            if let Some(entry) = core.conversation.position(&id).and_then(|index| core.conversation.entry(index)) {
+            if let Some(entry) = core
+                .conversation
+                .position(&id)
+                .and_then(|index| core.conversation.entry(index))
+            {
                 entry.set_whole(whole);
             }
             drop(core);
@@ -129,15 +157,31 @@ impl Transcript {
     pub(crate) fn toggle_all(&self) {
         let mut core = self.lock();
         core.all_open = !core.all_open;
-        core.conversation.entries_mut().iter_mut().for_each(crate::entry::Entry::follow_all);
+        core.conversation
+            .entries_mut()
+            .iter_mut()
+            .for_each(crate::entry::Entry::follow_all);
         drop(core);
         self.services.ui.redraw();
     }
 
     /// Scrolls by rows.
     pub(crate) fn scroll(&self, core: &mut Core, rows: isize) {
-        let Core { conversation, anchor, width, height, all_open, highlighter, .. } = core;
-        let cx = Layout { width: *width, all_open: *all_open, renderers: &self.services.renderers, highlighter };
+        let Core {
+            conversation,
+            anchor,
+            width,
+            height,
+            all_open,
+            highlighter,
+            ..
+        } = core;
+        let cx = Layout {
+            width: *width,
+            all_open: *all_open,
+            renderers: &self.services.renderers,
+            highlighter,
+        };
         scroll::scroll(anchor, conversation, rows, *height, &cx);
         let top = scroll::top(anchor, conversation, *height, &cx);
         if rows < 0 && top.entry == 0 && top.row < 2 {
@@ -148,7 +192,11 @@ impl Transcript {
 
     /// Goes to the first known item.
     pub(crate) fn go_to_start(&self, core: &mut Core) {
-        scroll::hold(&mut core.anchor, &core.conversation, scroll::Top { entry: 0, row: 0 });
+        scroll::hold(
+            &mut core.anchor,
+            &core.conversation,
+            scroll::Top { entry: 0, row: 0 },
+        );
         self.fetch_older(core);
     }
 
@@ -158,7 +206,10 @@ impl Transcript {
 
     /// Selects another item; the newest at first.
     pub(crate) fn select(&self, core: &mut Core, step: isize) {
-        let selected = core.selected.as_deref().and_then(|id| core.conversation.position(id));
+        let selected = core
+            .selected
+            .as_deref()
+            .and_then(|id| core.conversation.position(id));
         let count = core.conversation.entries().len();
         let mut index = match selected {
             Some(selected) => selected.checked_add_signed(step),
@@ -167,7 +218,11 @@ impl Transcript {
         // What shows nothing cannot be selected.
         while let Some(candidate) = index.filter(|index| *index < count) {
             if self.height_of(core, candidate) > 0 {
-                core.selected = core.conversation.entries().get(candidate).map(|entry| entry.id().to_owned());
+                core.selected = core
+                    .conversation
+                    .entries()
+                    .get(candidate)
+                    .map(|entry| entry.id().to_owned());
                 return self.reveal(core, candidate);
             }
             index = candidate.checked_add_signed(if selected.is_none() { -1 } else { step });
@@ -180,11 +235,28 @@ impl Transcript {
     /// Opens or closes an item; what is in sight stays where it is.
     pub(crate) fn toggle(&self, core: &mut Core, index: usize) {
         let all_open = core.all_open;
-        if !core.conversation.entries().get(index).is_some_and(crate::entry::Entry::can_open) {
+        if !core
+            .conversation
+            .entries()
+            .get(index)
+            .is_some_and(crate::entry::Entry::can_open)
+        {
             return;
         }
-        let Core { conversation, anchor, width, height, highlighter, .. } = core;
-        let cx = Layout { width: *width, all_open, renderers: &self.services.renderers, highlighter };
+        let Core {
+            conversation,
+            anchor,
+            width,
+            height,
+            highlighter,
+            ..
+        } = core;
+        let cx = Layout {
+            width: *width,
+            all_open,
+            renderers: &self.services.renderers,
+            highlighter,
+        };
         let top = scroll::top(anchor, conversation, *height, &cx);
         if let Some(entry) = conversation.entry(index) {
             entry.toggle(all_open);
@@ -193,8 +265,19 @@ impl Transcript {
     }
 
     fn height_of(&self, core: &mut Core, index: usize) -> usize {
-        let Core { conversation, width, all_open, highlighter, .. } = core;
-        let cx = Layout { width: *width, all_open: *all_open, renderers: &self.services.renderers, highlighter };
+        let Core {
+            conversation,
+            width,
+            all_open,
+            highlighter,
+            ..
+        } = core;
+        let cx = Layout {
+            width: *width,
+            all_open: *all_open,
+            renderers: &self.services.renderers,
+            highlighter,
+        };
         conversation.entry(index).map_or(0, |entry| {
             entry.lay_out(&cx);
             entry.height()
@@ -202,8 +285,21 @@ impl Transcript {
     }
 
     pub(crate) fn reveal(&self, core: &mut Core, index: usize) {
-        let Core { conversation, anchor, width, height, all_open, highlighter, .. } = core;
-        let cx = Layout { width: *width, all_open: *all_open, renderers: &self.services.renderers, highlighter };
+        let Core {
+            conversation,
+            anchor,
+            width,
+            height,
+            all_open,
+            highlighter,
+            ..
+        } = core;
+        let cx = Layout {
+            width: *width,
+            all_open: *all_open,
+            renderers: &self.services.renderers,
+            highlighter,
+        };
         scroll::reveal(anchor, conversation, index, *height, &cx);
     }
 }

@@ -12,7 +12,9 @@ mod tests;
 mod view;
 mod welcome;
 
-use bezel_api_tui::{Binding, Command, Facet, FacetError, Namespace, Placement, Slot, TuiContext, TuiFacet};
+use bezel_api_tui::{
+    Binding, Command, Facet, FacetError, Namespace, Placement, Slot, TuiContext, TuiFacet,
+};
 use bezel_models_contract::ModelsClient;
 use bezel_presentation::clock::Clock;
 use bezel_sessions_contract::SessionDirectoryClient;
@@ -57,7 +59,11 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
         commands: cx.commands.clone(),
         place: welcome::shown_path(&cx.launch.directory, home),
     };
-    cx.slots.add(Slot::Main, Placement::default(), TranscriptView::new(transcript.clone(), welcome));
+    cx.slots.add(
+        Slot::Main,
+        Placement::default(),
+        TranscriptView::new(transcript.clone(), welcome),
+    );
     cx.help.add("Transcript", view::HELP)?;
     add_commands(&cx, &transcript)?;
 
@@ -89,7 +95,9 @@ fn add_commands(cx: &TuiContext, transcript: &Transcript) -> Result<(), FacetErr
                 let mut texts = answers
                     .filter(|entry| matches!(entry.item().body, ItemBody::Assistant { .. }))
                     .map(entry::Entry::to_text);
-                let text = texts.find(|text| !text.trim().is_empty()).unwrap_or_default();
+                let text = texts
+                    .find(|text| !text.trim().is_empty())
+                    .unwrap_or_default();
                 drop(texts);
                 drop(core);
                 view::copy(&last, text);
@@ -97,17 +105,26 @@ fn add_commands(cx: &TuiContext, transcript: &Transcript) -> Result<(), FacetErr
             }),
     );
     let start = transcript.clone();
-    cx.commands.add(Command::new("transcript.start", "Go to the beginning of the conversation").run(move |_, _| {
-        start.go_to_start(&mut start.lock());
-        start.services.ui.redraw();
-        async { Ok(()) }
-    }));
+    cx.commands.add(
+        Command::new(
+            "transcript.start",
+            "Go to the beginning of the conversation",
+        )
+        .run(move |_, _| {
+            start.go_to_start(&mut start.lock());
+            start.services.ui.redraw();
+            async { Ok(()) }
+        }),
+    );
     let end = transcript.clone();
-    cx.commands.add(Command::new("transcript.end", "Go to the end of the conversation").run(move |_, _| {
-        end.go_to_end(&mut end.lock());
-        end.services.ui.redraw();
-        async { Ok(()) }
-    }));
-    cx.keybindings.add(Binding::new("ctrl+o", "transcript.toggle_all")?);
+    cx.commands.add(
+        Command::new("transcript.end", "Go to the end of the conversation").run(move |_, _| {
+            end.go_to_end(&mut end.lock());
+            end.services.ui.redraw();
+            async { Ok(()) }
+        }),
+    );
+    cx.keybindings
+        .add(Binding::new("ctrl+o", "transcript.toggle_all")?);
     Ok(())
 }

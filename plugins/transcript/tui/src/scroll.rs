@@ -32,7 +32,9 @@ pub(crate) fn gap(conversation: &mut Conversation, index: usize, cx: &Layout<'_>
         return if note { 2 } else { 0 };
     };
     // Items that show nothing set nothing apart.
-    let before = (0..=before).rev().find(|before| lay_out(conversation, *before, cx) > 0);
+    let before = (0..=before)
+        .rev()
+        .find(|before| lay_out(conversation, *before, cx) > 0);
     let Some(before) = before else { return 0 };
     lay_out(conversation, index, cx);
     let entries = conversation.entries();
@@ -61,7 +63,10 @@ fn top_of_end(conversation: &mut Conversation, height: usize, cx: &Layout<'_>) -
     for entry in (0..conversation.entries().len()).rev() {
         let rows = total(conversation, entry, cx);
         if rows >= left {
-            return Top { entry, row: rows - left };
+            return Top {
+                entry,
+                row: rows - left,
+            };
         }
         left -= rows;
     }
@@ -69,7 +74,12 @@ fn top_of_end(conversation: &mut Conversation, height: usize, cx: &Layout<'_>) -
 }
 
 /// The first row in sight. An anchor below which there is too little to fill the view becomes the end.
-pub(crate) fn top(anchor: &mut Anchor, conversation: &mut Conversation, height: usize, cx: &Layout<'_>) -> Top {
+pub(crate) fn top(
+    anchor: &mut Anchor,
+    conversation: &mut Conversation,
+    height: usize,
+    cx: &Layout<'_>,
+) -> Top {
     let place = match anchor {
         Anchor::End => None,
         Anchor::At { id, row } => conversation.position(id).map(|entry| (entry, *row)),
@@ -89,7 +99,13 @@ pub(crate) fn top(anchor: &mut Anchor, conversation: &mut Conversation, height: 
 }
 
 /// Moves the view by rows; negative ones lead to older items.
-pub(crate) fn scroll(anchor: &mut Anchor, conversation: &mut Conversation, rows: isize, height: usize, cx: &Layout<'_>) {
+pub(crate) fn scroll(
+    anchor: &mut Anchor,
+    conversation: &mut Conversation,
+    rows: isize,
+    height: usize,
+    cx: &Layout<'_>,
+) {
     let Top { mut entry, mut row } = top(anchor, conversation, height, cx);
     if conversation.is_empty() {
         return;
@@ -103,7 +119,9 @@ pub(crate) fn scroll(anchor: &mut Anchor, conversation: &mut Conversation, rows:
             }
             left -= row;
             row = 0;
-            let Some(before) = entry.checked_sub(1) else { break };
+            let Some(before) = entry.checked_sub(1) else {
+                break;
+            };
             entry = before;
             row = total(conversation, entry, cx);
         }
@@ -129,31 +147,67 @@ pub(crate) fn scroll(anchor: &mut Anchor, conversation: &mut Conversation, rows:
 /// Holds on to a row.
 pub(crate) fn hold(anchor: &mut Anchor, conversation: &Conversation, top: Top) {
     if let Some(entry) = conversation.entries().get(top.entry) {
-        *anchor = Anchor::At { id: entry.id().to_owned(), row: top.row };
+        *anchor = Anchor::At {
+            id: entry.id().to_owned(),
+            row: top.row,
+        };
     }
 }
 
 /// Scrolls as little as brings an item into sight; its beginning where it is too tall.
-pub(crate) fn reveal(anchor: &mut Anchor, conversation: &mut Conversation, index: usize, height: usize, cx: &Layout<'_>) {
+pub(crate) fn reveal(
+    anchor: &mut Anchor,
+    conversation: &mut Conversation,
+    index: usize,
+    height: usize,
+    cx: &Layout<'_>,
+) {
     let first = top(anchor, conversation, height, cx);
     let gap = gap(conversation, index, cx);
-    let start = Top { entry: index, row: gap };
+    let start = Top {
+        entry: index,
+        row: gap,
+    };
     if start < first {
         // The gap above comes into sight too.
-        hold(anchor, conversation, Top { entry: index, row: 0 });
+        hold(
+            anchor,
+            conversation,
+            Top {
+                entry: index,
+                row: 0,
+            },
+        );
         return;
     }
-    let above: usize = (first.entry..index).map(|entry| total(conversation, entry, cx)).sum();
+    let above: usize = (first.entry..index)
+        .map(|entry| total(conversation, entry, cx))
+        .sum();
     let end = above + total(conversation, index, cx) - first.row;
     if end > height {
         let tall = conversation.entries().get(index).map_or(0, Entry::height) > height;
-        let by = if tall { above + gap - first.row } else { end - height };
-        scroll(anchor, conversation, isize::try_from(by).unwrap_or(0), height, cx);
+        let by = if tall {
+            above + gap - first.row
+        } else {
+            end - height
+        };
+        scroll(
+            anchor,
+            conversation,
+            isize::try_from(by).unwrap_or(0),
+            height,
+            cx,
+        );
     }
 }
 
 /// The rows in sight: item, its gap, and which of its rows (without the gap) stand from which screen row on.
-pub(crate) fn visible(conversation: &mut Conversation, top: Top, height: usize, cx: &Layout<'_>) -> Vec<Visible> {
+pub(crate) fn visible(
+    conversation: &mut Conversation,
+    top: Top,
+    height: usize,
+    cx: &Layout<'_>,
+) -> Vec<Visible> {
     let mut visible = Vec::new();
     let (mut y, mut skip) = (0, top.row);
     for entry in top.entry..conversation.entries().len() {
@@ -169,7 +223,14 @@ pub(crate) fn visible(conversation: &mut Conversation, top: Top, height: usize, 
         let first = skip.saturating_sub(gap);
         let room = height.saturating_sub(y + shown_gap);
         let last = (rows - gap).min(first + room);
-        visible.push(Visible { entry, y: y + shown_gap, gap_y: y, gap: shown_gap.min(height - y), first, last });
+        visible.push(Visible {
+            entry,
+            y: y + shown_gap,
+            gap_y: y,
+            gap: shown_gap.min(height - y),
+            first,
+            last,
+        });
         y += shown_gap + (last - first);
         skip = 0;
     }

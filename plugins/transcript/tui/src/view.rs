@@ -3,8 +3,8 @@
 use bezel_api_tui::ratatui::buffer::Buffer;
 use bezel_api_tui::ratatui::layout::{Position, Rect};
 use bezel_api_tui::{
-    EventContext, Focus, Handled, InputEvent, KeyCode, KeyModifiers, KeyStroke, MouseButton, MouseEvent, MouseEventKind,
-    RenderContext, Toast, View,
+    EventContext, Focus, Handled, InputEvent, KeyCode, KeyModifiers, KeyStroke, MouseButton,
+    MouseEvent, MouseEventKind, RenderContext, Toast, View,
 };
 use bezel_presentation::text::{Role, TextStyle};
 use bezel_presentation::{StyledLine, StyledSpan, format, wrap};
@@ -46,7 +46,12 @@ struct Hit {
 
 impl TranscriptView {
     pub(crate) fn new(transcript: Transcript, welcome: Welcome) -> Self {
-        TranscriptView { transcript, welcome, hits: Vec::new(), pill: Rect::ZERO }
+        TranscriptView {
+            transcript,
+            welcome,
+            hits: Vec::new(),
+            pill: Rect::ZERO,
+        }
     }
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>, core: &mut Core) {
@@ -60,15 +65,33 @@ impl TranscriptView {
             renderers: &services.renderers,
             highlighter: cx.highlighter(),
         };
-        let top = scroll::top(&mut core.anchor, &mut core.conversation, core.height, &layout);
+        let top = scroll::top(
+            &mut core.anchor,
+            &mut core.conversation,
+            core.height,
+            &layout,
+        );
         let visible = scroll::visible(&mut core.conversation, top, core.height, &layout);
-        let selected = core.selected.as_deref().filter(|_| cx.is_focused()).and_then(|id| core.conversation.position(id));
+        let selected = core
+            .selected
+            .as_deref()
+            .filter(|_| cx.is_focused())
+            .and_then(|id| core.conversation.position(id));
         let mut wanted = Vec::new();
         for part in &visible {
             if part.entry == 0 {
-                note_older(&core.conversation.older, core.conversation.has_older(), part, area, buffer, cx);
+                note_older(
+                    &core.conversation.older,
+                    core.conversation.has_older(),
+                    part,
+                    area,
+                    buffer,
+                    cx,
+                );
             }
-            let Some(entry) = core.conversation.entry(part.entry) else { continue };
+            let Some(entry) = core.conversation.entry(part.entry) else {
+                continue;
+            };
             if entry.wants_whole(layout.all_open) {
                 wanted.push(part.entry);
             }
@@ -78,9 +101,16 @@ impl TranscriptView {
             entry.each_row(part.first..part.last, &layout, |index, row| {
                 let y = area.y + u16::try_from(part.y + index - part.first).unwrap_or(0);
                 if row.head && can_open {
-                    hits.push(Hit { y, entry: part.entry });
+                    hits.push(Hit {
+                        y,
+                        entry: part.entry,
+                    });
                 }
-                let line = Rect { y, height: 1, ..area };
+                let line = Rect {
+                    y,
+                    height: 1,
+                    ..area
+                };
                 draw_row(&row, line, buffer, cx);
                 if index == 0
                     && let Some(elapsed) = &elapsed
@@ -97,7 +127,11 @@ impl TranscriptView {
                 cx.spinner();
             }
         }
-        if top.entry == 0 && top.row == 0 && core.anchor != Anchor::End && core.conversation.older == Older::Idle {
+        if top.entry == 0
+            && top.row == 0
+            && core.anchor != Anchor::End
+            && core.conversation.older == Older::Idle
+        {
             self.transcript.fetch_older(core);
         }
         for index in wanted {
@@ -115,31 +149,60 @@ impl TranscriptView {
         let mut core = transcript.lock();
         let core = &mut *core;
         let page = isize::try_from(core.height.saturating_sub(2).max(1)).unwrap_or(1);
-        let (none, ctrl, shift) = (KeyModifiers::NONE, KeyModifiers::CONTROL, KeyModifiers::SHIFT);
+        let (none, ctrl, shift) = (
+            KeyModifiers::NONE,
+            KeyModifiers::CONTROL,
+            KeyModifiers::SHIFT,
+        );
         match (stroke.code, stroke.modifiers) {
             (KeyCode::PageUp, _) => transcript.scroll(core, -page),
             (KeyCode::PageDown, _) => transcript.scroll(core, page),
             (KeyCode::Home, _) => transcript.go_to_start(core),
             (KeyCode::End, _) => transcript.go_to_end(core),
-            (KeyCode::Up, modifiers) if modifiers == ctrl || modifiers == shift || (focused && modifiers == none) => {
+            (KeyCode::Up, modifiers)
+                if modifiers == ctrl || modifiers == shift || (focused && modifiers == none) =>
+            {
                 self.select(core, -1);
             }
-            (KeyCode::Down, modifiers) if modifiers == ctrl || modifiers == shift || (focused && modifiers == none) => {
+            (KeyCode::Down, modifiers)
+                if modifiers == ctrl || modifiers == shift || (focused && modifiers == none) =>
+            {
                 // Below the newest item there is the composer.
-                let newest = core.conversation.entries().last().map(|last| last.id().to_owned());
+                let newest = core
+                    .conversation
+                    .entries()
+                    .last()
+                    .map(|last| last.id().to_owned());
                 if focused && core.selected.is_some() && core.selected == newest {
                     return self.leave(core);
                 }
                 self.select(core, 1);
             }
             (KeyCode::Enter | KeyCode::Char(' '), modifiers) if focused && modifiers == none => {
-                let Some(index) = core.selected.as_deref().and_then(|id| core.conversation.position(id)) else { return false };
+                let Some(index) = core
+                    .selected
+                    .as_deref()
+                    .and_then(|id| core.conversation.position(id))
+                else {
+                    return false;
+                };
                 transcript.toggle(core, index);
                 transcript.reveal(core, index);
             }
             (KeyCode::Char('y'), modifiers) if focused && modifiers == none => {
-                let Some(index) = core.selected.as_deref().and_then(|id| core.conversation.position(id)) else { return false };
-                let text = core.conversation.entries().get(index).map(crate::entry::Entry::to_text).unwrap_or_default();
+                let Some(index) = core
+                    .selected
+                    .as_deref()
+                    .and_then(|id| core.conversation.position(id))
+                else {
+                    return false;
+                };
+                let text = core
+                    .conversation
+                    .entries()
+                    .get(index)
+                    .map(crate::entry::Entry::to_text)
+                    .unwrap_or_default();
                 copy(&transcript, text);
             }
             (KeyCode::Esc, modifiers) if focused && modifiers == none => return self.leave(core),
@@ -164,13 +227,20 @@ impl TranscriptView {
     fn mouse(&mut self, mouse: &MouseEvent, area: Rect) -> bool {
         let transcript = self.transcript.clone();
         let mut core = transcript.lock();
-        let at = Position { x: mouse.column, y: mouse.row };
+        let at = Position {
+            x: mouse.column,
+            y: mouse.row,
+        };
         match mouse.kind {
             MouseEventKind::ScrollUp => transcript.scroll(&mut core, -WHEEL),
             MouseEventKind::ScrollDown => transcript.scroll(&mut core, WHEEL),
-            MouseEventKind::Down(MouseButton::Left) if self.pill.contains(at) => transcript.go_to_end(&mut core),
+            MouseEventKind::Down(MouseButton::Left) if self.pill.contains(at) => {
+                transcript.go_to_end(&mut core)
+            }
             MouseEventKind::Down(MouseButton::Left) if area.contains(at) => {
-                let Some(hit) = self.hits.iter().find(|hit| hit.y == at.y) else { return false };
+                let Some(hit) = self.hits.iter().find(|hit| hit.y == at.y) else {
+                    return false;
+                };
                 transcript.toggle(&mut core, hit.entry);
             }
             _ => return false,
@@ -198,9 +268,13 @@ impl View for TranscriptView {
         self.pill = Rect::ZERO;
         transcript.sync(&mut core);
         // The last row stays free: what is below begins apart.
-        let area = Rect { height: area.height.saturating_sub(u16::from(area.height > 3)), ..area };
+        let area = Rect {
+            height: area.height.saturating_sub(u16::from(area.height > 3)),
+            ..area
+        };
         if core.conversation.is_empty() {
-            self.welcome.draw(area, buffer, cx, core.conversation.is_known());
+            self.welcome
+                .draw(area, buffer, cx, core.conversation.is_known());
         } else {
             self.draw(area, buffer, cx, &mut core);
         }
@@ -223,7 +297,11 @@ impl View for TranscriptView {
 fn draw_row(row: &Row<'_>, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>) {
     let inner = |columns: u16| {
         let columns = columns.min(area.width);
-        Rect { x: area.x + columns, width: area.width - columns, ..area }
+        Rect {
+            x: area.x + columns,
+            width: area.width - columns,
+            ..area
+        }
     };
     let mark = match row.mark {
         Mark::None => None,
@@ -241,7 +319,8 @@ fn draw_row(row: &Row<'_>, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'
     };
     match mark {
         Some((sign, role)) => {
-            cx.paint().draw_line(buffer, inner(GUTTER), &StyledLine::new(sign, role));
+            cx.paint()
+                .draw_line(buffer, inner(GUTTER), &StyledLine::new(sign, role));
             cx.paint().draw_line(buffer, inner(GUTTER + 2), row.line);
         }
         None => {
@@ -255,10 +334,21 @@ fn draw_row(row: &Row<'_>, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'
 fn draw_time(elapsed: &str, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>) {
     let width = u16::try_from(elapsed.len()).unwrap_or(0);
     let x = area.right().saturating_sub(width + 1).max(area.x);
-    cx.paint().draw_line(buffer, Rect { x, width, ..area }, &StyledLine::new(elapsed.to_owned(), Role::Faint));
+    cx.paint().draw_line(
+        buffer,
+        Rect { x, width, ..area },
+        &StyledLine::new(elapsed.to_owned(), Role::Faint),
+    );
 }
 
-fn note_older(older: &Older, has_older: bool, part: &Visible, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>) {
+fn note_older(
+    older: &Older,
+    has_older: bool,
+    part: &Visible,
+    area: Rect,
+    buffer: &mut Buffer,
+    cx: &RenderContext<'_>,
+) {
     // The note stands in the first row of the gap, and an empty one follows.
     if part.gap < 2 {
         return;
@@ -268,27 +358,45 @@ fn note_older(older: &Older, has_older: bool, part: &Visible, area: Rect, buffer
             StyledSpan::new(format!("{} ", cx.spinner()), Role::Accent),
             StyledSpan::new("loading earlier messages…", Role::Muted),
         ]),
-        Older::Failed(reason) => {
-            StyledLine::new(format!("earlier messages could not be loaded: {reason} · scroll up to try again"), Role::Warning)
-        }
+        Older::Failed(reason) => StyledLine::new(
+            format!("earlier messages could not be loaded: {reason} · scroll up to try again"),
+            Role::Warning,
+        ),
         Older::Idle if has_older => StyledLine::new("↑ earlier messages", Role::Faint),
         Older::Idle => return,
     };
     let x = area.x + GUTTER.min(area.width);
     let y = area.y + u16::try_from(part.gap_y).unwrap_or(0);
-    let field = Rect { x, y, width: area.width.saturating_sub(GUTTER + 1), height: 1 };
-    cx.paint().draw_line(buffer, field, &wrap::truncate(&line, usize::from(field.width)));
+    let field = Rect {
+        x,
+        y,
+        width: area.width.saturating_sub(GUTTER + 1),
+        height: 1,
+    };
+    cx.paint().draw_line(
+        buffer,
+        field,
+        &wrap::truncate(&line, usize::from(field.width)),
+    );
 }
 
 fn draw_pill(unseen: bool, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>) -> Rect {
     let on = |role: Role| TextStyle::role(role).on(Role::Surface);
     let line = if unseen {
-        StyledLine::from(vec![StyledSpan::new(" ↓ new ", on(Role::Accent).bold()), StyledSpan::new("ctrl+end ", on(Role::Faint))])
+        StyledLine::from(vec![
+            StyledSpan::new(" ↓ new ", on(Role::Accent).bold()),
+            StyledSpan::new("ctrl+end ", on(Role::Faint)),
+        ])
     } else {
         StyledLine::new(" ↓ ctrl+end ", on(Role::Faint))
     };
     let width = u16::try_from(line.width()).unwrap_or(0).min(area.width);
-    let pill = Rect { x: area.right() - width, y: area.bottom().saturating_sub(1), width, height: 1 };
+    let pill = Rect {
+        x: area.right() - width,
+        y: area.bottom().saturating_sub(1),
+        width,
+        height: 1,
+    };
     cx.paint().draw_line(buffer, pill, &line);
     pill
 }

@@ -27,7 +27,11 @@ pub(crate) struct Welcome {
 
 /// A path as people write it: their home as `~`.
 pub(crate) fn shown_path(path: &Path, home: Option<&str>) -> String {
-    match home.map(Path::new).filter(|home| *home != Path::new("/")).and_then(|home| path.strip_prefix(home).ok()) {
+    match home
+        .map(Path::new)
+        .filter(|home| *home != Path::new("/"))
+        .and_then(|home| path.strip_prefix(home).ok())
+    {
         Some(rest) if rest.as_os_str().is_empty() => "~".into(),
         Some(rest) => format!("~/{}", rest.display()),
         None => path.display().to_string(),
@@ -35,13 +39,24 @@ pub(crate) fn shown_path(path: &Path, home: Option<&str>) -> String {
 }
 
 impl Welcome {
-    pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>, known: bool) {
+    pub(crate) fn draw(
+        &self,
+        area: Rect,
+        buffer: &mut Buffer,
+        cx: &RenderContext<'_>,
+        known: bool,
+    ) {
         let lines = self.lines(usize::from(area.width.saturating_sub(2 * GUTTER)), known);
         // A little above the middle, where the eye begins; at the top when there is little room.
         let count = u16::try_from(lines.len()).unwrap_or(u16::MAX);
         let y = area.y + area.height.saturating_sub(count) / 3;
         let x = area.x + GUTTER.min(area.width);
-        let field = Rect { x, y, width: area.width.saturating_sub(GUTTER), height: area.bottom().saturating_sub(y) };
+        let field = Rect {
+            x,
+            y,
+            width: area.width.saturating_sub(GUTTER),
+            height: area.bottom().saturating_sub(y),
+        };
         cx.paint().draw_lines(buffer, field, &lines);
     }
 
@@ -72,7 +87,10 @@ impl Welcome {
         let attachment = self.attachment.get();
         let directory = self.directory.get();
         let session = attachment.target().and_then(|target| {
-            directory.sessions.iter().find(|session| session.session_id.as_str() == target)
+            directory
+                .sessions
+                .iter()
+                .find(|session| session.session_id.as_str() == target)
         });
         let elsewhere = session
             .map(|session| session.workspace_name.as_str())
@@ -81,8 +99,15 @@ impl Welcome {
         if attachment.is_attached() && !self.models.is_stale() {
             let models = self.models.get();
             if let Some(chosen) = &models.configuration.model {
-                let known = models.catalog.available_models.iter().find(|spec| spec.model == *chosen);
-                model = format!(" · {}", known.map_or(chosen.model_id.as_str(), |spec| spec.name.as_str()));
+                let known = models
+                    .catalog
+                    .available_models
+                    .iter()
+                    .find(|spec| spec.model == *chosen);
+                model = format!(
+                    " · {}",
+                    known.map_or(chosen.model_id.as_str(), |spec| spec.name.as_str())
+                );
             }
         }
         let room = width.saturating_sub(model.chars().count()).max(10);
@@ -104,9 +129,13 @@ impl Welcome {
             ("sessions.switch", "earlier sessions"),
             ("screen.help", "all keys"),
         ] {
-            let Some(command) = commands.iter().find(|command| &*command.id == id) else { continue };
+            let Some(command) = commands.iter().find(|command| &*command.id == id) else {
+                continue;
+            };
             let key = self.keybindings.chord_of(id).map(|chord| chord.to_string());
-            if let Some(key) = key.or_else(|| command.slash.as_ref().map(|slash| format!("/{slash}"))) {
+            if let Some(key) =
+                key.or_else(|| command.slash.as_ref().map(|slash| format!("/{slash}")))
+            {
                 hints.push((key, text.to_owned()));
             }
         }

@@ -30,8 +30,13 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let catalogue = cx.catalogue.clone();
     cx.agent.events().subscribe(move |events| {
         for event in events {
-            let EventBody::UsageRecorded { model, usage, cost } = &event.body else { continue };
-            let window = catalogue.current().model(model).map_or(0, |spec| spec.context);
+            let EventBody::UsageRecorded { model, usage, cost } = &event.body else {
+                continue;
+            };
+            let window = catalogue
+                .current()
+                .model(model)
+                .map_or(0, |spec| spec.context);
             cell.update(&Context::background(), |state| {
                 state.total += *usage;
                 state.requests += 1;

@@ -65,8 +65,8 @@ impl<T: Into<String>> From<T> for Toast {
     }
 }
 
-/// Says what is wrong with a text.
-pub(crate) type Check = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+/// Says what is wrong with a text; nothing where it passes.
+pub(crate) type Check = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A question for one line of text.
 #[derive(Clone, Default)]
@@ -116,12 +116,9 @@ impl Input {
         self
     }
 
-    /// Refuses what does not pass; the error says what is wrong and stands below the line.
+    /// Refuses what does not pass: what the check says is wrong stands below the line.
     #[must_use]
-    pub fn check(
-        mut self,
-        check: impl Fn(&str) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn check(mut self, check: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.check = Some(Arc::new(check));
         self
     }

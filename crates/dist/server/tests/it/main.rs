@@ -1,7 +1,7 @@
 //! The product's server, facets and all, with workers that are links of this process. Everything runs
 //! over loopback and over a Unix socket.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod access;
 mod launcher;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bezel_chat_contract::{Activity, FailureKind, OutcomeStatus, Phase};
 use bezel_context::Context;
-use bezel_host_headless::{Choice, EndStatus, HeadlessError, HeadlessOptions, HeadlessOutcome, Printer, Terminals, run};
+use bezel_host_headless::{
+    Choice, EndStatus, HeadlessError, HeadlessOptions, HeadlessOutcome, Printer, Terminals, run,
+};
 use bezel_session_types::{ModelRef, OperationId};
 use bezel_sessions_contract::{LaunchEnvironment, PermissionMode};
 use bezel_transcript_contract::{Item, ItemBody, Part, ToolItem, ToolStatus};
@@ -27,20 +29,46 @@ fn options(choice: Choice) -> HeadlessOptions {
 }
 
 fn fresh() -> Choice {
-    Choice::New { model: None, permission_mode: PermissionMode::Plan }
+    Choice::New {
+        model: None,
+        permission_mode: PermissionMode::Plan,
+    }
 }
 
 fn item(id: &str, body: ItemBody) -> Item {
-    Item { id: id.into(), at: String::new(), body }
+    Item {
+        id: id.into(),
+        at: String::new(),
+        body,
+    }
 }
 
 fn user(id: &str) -> Item {
-    item(id, ItemBody::User { text: "do it".into(), images: 0, synthetic: false })
+    item(
+        id,
+        ItemBody::User {
+            text: "do it".into(),
+            images: 0,
+            synthetic: false,
+        },
+    )
 }
 
 fn answer(id: &str, text: &str, done: bool) -> Item {
-    let parts = vec![Part::Thinking { text: "hm".into() }, Part::Text { text: text.into() }];
-    item(id, ItemBody::Assistant { model: model("m"), parts, done, error: None, usage: None })
+    let parts = vec![
+        Part::Thinking { text: "hm".into() },
+        Part::Text { text: text.into() },
+    ];
+    item(
+        id,
+        ItemBody::Assistant {
+            model: model("m"),
+            parts,
+            done,
+            error: None,
+            usage: None,
+        },
+    )
 }
 
 fn tool(id: &str, status: ToolStatus) -> Item {
@@ -57,23 +85,59 @@ fn tool(id: &str, status: ToolStatus) -> Item {
     item(id, ItemBody::Tool(tool))
 }
 
-async fn play(world: &World, options: HeadlessOptions, interrupts: &mut UnboundedReceiver<()>) -> (HeadlessOutcome, Vec<Value>) {
+async fn play(
+    world: &World,
+    options: HeadlessOptions,
+    interrupts: &mut UnboundedReceiver<()>,
+) -> (HeadlessOutcome, Vec<Value>) {
     let mut out = Vec::new();
-    let outcome = run(&Context::background(), &world.link, options, interrupts, &mut Printer::json(&mut out)).await.unwrap();
+    let outcome = run(
+        &Context::background(),
+        &world.link,
+        options,
+        interrupts,
+        &mut Printer::json(&mut out),
+    )
+    .await
+    .unwrap();
     let lines = String::from_utf8(out).unwrap();
-    (outcome, lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    (
+        outcome,
+        lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+    )
 }
 
 fn types(lines: &[Value]) -> Vec<&str> {
-    lines.iter().map(|line| line["type"].as_str().unwrap()).collect()
+    lines
+        .iter()
+        .map(|line| line["type"].as_str().unwrap())
+        .collect()
 }
 
 #[tokio::test]
 async fn a_run_tells_everything_in_order_and_ends_with_its_answer() {
     let world = World::new().await;
     world.session.script(|session| async move {
-        session.show(&[user("1"), answer("2", "Let me see.", true), tool("3", ToolStatus::Running)], 10);
-        session.show(&[user("1"), answer("2", "Let me see.", true), tool("3", ToolStatus::Done), answer("4", "All done.", true)], 10);
+        session.show(
+            &[
+                user("1"),
+                answer("2", "Let me see.", true),
+                tool("3", ToolStatus::Running),
+            ],
+            10,
+        );
+        session.show(
+            &[
+                user("1"),
+                answer("2", "Let me see.", true),
+                tool("3", ToolStatus::Done),
+                answer("4", "All done.", true),
+            ],
+            10,
+        );
         session.end(ended(OutcomeStatus::Done, None));
     });
     let (_sender, mut interrupts) = unbounded_channel();
@@ -84,14 +148,33 @@ async fn a_run_tells_everything_in_order_and_ends_with_its_answer() {
     assert_eq!(
         types(&lines),
         [
-            "session", "prompt", "thinking", "text_delta", "text", "tool_start", "tool_end", "thinking", "text_delta", "text",
-            "usage", "end"
+            "session",
+            "prompt",
+            "thinking",
+            "text_delta",
+            "text",
+            "tool_start",
+            "tool_end",
+            "thinking",
+            "text_delta",
+            "text",
+            "usage",
+            "end"
         ]
     );
-    assert_eq!(lines[0], json!({ "v": 1, "type": "session", "session_id": SESSION, "created": true, "model": "p::m", "thinking": "low" }));
-    assert_eq!(lines.last().unwrap(), &json!({ "v": 1, "type": "end", "status": "done", "exit_status": 0, "text": "All done." }));
+    assert_eq!(
+        lines[0],
+        json!({ "v": 1, "type": "session", "session_id": SESSION, "created": true, "model": "p::m", "thinking": "low" })
+    );
+    assert_eq!(
+        lines.last().unwrap(),
+        &json!({ "v": 1, "type": "end", "status": "done", "exit_status": 0, "text": "All done." })
+    );
     let created = world.session.created.lock().unwrap();
-    assert_eq!((created[0].directory.as_str(), created[0].permission_mode), ("/work", PermissionMode::Plan));
+    assert_eq!(
+        (created[0].directory.as_str(), created[0].permission_mode),
+        ("/work", PermissionMode::Plan)
+    );
 }
 
 #[tokio::test]
@@ -107,7 +190,11 @@ async fn what_a_short_window_of_states_skipped_is_fetched() {
     });
     let (_sender, mut interrupts) = unbounded_channel();
     let (_, lines) = play(&world, options(fresh()), &mut interrupts).await;
-    let ends: Vec<&str> = lines.iter().filter(|line| line["type"] == "tool_end").map(|line| line["item"].as_str().unwrap()).collect();
+    let ends: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["type"] == "tool_end")
+        .map(|line| line["item"].as_str().unwrap())
+        .collect();
     let expected: Vec<String> = (0..950).map(|number| number.to_string()).collect();
     assert_eq!(ends, expected);
 }
@@ -119,7 +206,14 @@ async fn items_that_the_outcome_overtook_are_waited_for() {
         session.show(&[user("1"), answer("2", "Half", true)], 10);
         session.end_early(ended(OutcomeStatus::Done, None));
         tokio::time::sleep(Duration::from_millis(50)).await;
-        session.show(&[user("1"), answer("2", "Half", true), answer("3", "The other half", true)], 10);
+        session.show(
+            &[
+                user("1"),
+                answer("2", "Half", true),
+                answer("3", "The other half", true),
+            ],
+            10,
+        );
         session.settle(&OperationId::new("op"));
     });
     let (_sender, mut interrupts) = unbounded_channel();
@@ -137,7 +231,10 @@ async fn failures_have_their_own_exit_status() {
     ] {
         let world = World::new().await;
         world.session.script(move |session| async move {
-            session.end(ended(OutcomeStatus::Failed, Some((kind, "no luck; try again"))));
+            session.end(ended(
+                OutcomeStatus::Failed,
+                Some((kind, "no luck; try again")),
+            ));
         });
         let (_sender, mut interrupts) = unbounded_channel();
         let (outcome, lines) = play(&world, options(fresh()), &mut interrupts).await;
@@ -149,14 +246,27 @@ async fn failures_have_their_own_exit_status() {
 #[tokio::test]
 async fn without_a_model_nothing_is_prompted() {
     let world = World::new().await;
-    world.session.models.update(&Context::background(), |state| state.configuration.model = None);
+    world
+        .session
+        .models
+        .update(&Context::background(), |state| {
+            state.configuration.model = None
+        });
     let (_sender, mut interrupts) = unbounded_channel();
     let (outcome, lines) = play(&world, options(fresh()), &mut interrupts).await;
     assert_eq!(outcome.status, EndStatus::NoModel);
     assert!(outcome.error.unwrap().contains("bezel tour"));
     assert_eq!(types(&lines), ["session", "end"]);
-    let stand_in = ModelRef { provider: "scripted".into(), model_id: "tour".into() };
-    world.session.models.update(&Context::background(), |state| state.configuration.model = Some(stand_in));
+    let stand_in = ModelRef {
+        provider: "scripted".into(),
+        model_id: "tour".into(),
+    };
+    world
+        .session
+        .models
+        .update(&Context::background(), |state| {
+            state.configuration.model = Some(stand_in)
+        });
     let (outcome, _) = play(&world, options(fresh()), &mut interrupts).await;
     assert_eq!(outcome.status, EndStatus::NoModel);
     assert!(world.session.prompts.lock().unwrap().is_empty());
@@ -165,11 +275,19 @@ async fn without_a_model_nothing_is_prompted() {
 #[tokio::test]
 async fn another_model_is_selected_in_a_session_that_goes_on() {
     let world = World::new().await;
-    world.session.script(|session| async move { session.end(ended(OutcomeStatus::Done, None)) });
+    world
+        .session
+        .script(|session| async move { session.end(ended(OutcomeStatus::Done, None)) });
     let (_sender, mut interrupts) = unbounded_channel();
-    let go_on = |model: ModelRef| HeadlessOptions { switch_model: Some(model), ..options(Choice::Newest) };
+    let go_on = |model: ModelRef| HeadlessOptions {
+        switch_model: Some(model),
+        ..options(Choice::Newest)
+    };
     let (_, lines) = play(&world, go_on(model("other")), &mut interrupts).await;
-    assert_eq!((&lines[0]["model"], &lines[0]["created"]), (&json!("p::other"), &json!(false)));
+    assert_eq!(
+        (&lines[0]["model"], &lines[0]["created"]),
+        (&json!("p::other"), &json!(false))
+    );
     let (outcome, _) = play(&world, go_on(model("unknown")), &mut interrupts).await;
     assert_eq!(outcome.status, EndStatus::NoModel);
     assert!(outcome.error.unwrap().contains("p::unknown"));
@@ -182,7 +300,10 @@ async fn a_session_that_is_not_there_is_named() {
     let (outcome, lines) = play(&world, options(Choice::Id("zzz".into())), &mut interrupts).await;
     assert_eq!(outcome.status, EndStatus::Failed);
     assert!(lines[0]["error"].as_str().unwrap().contains("zzz"));
-    let elsewhere = HeadlessOptions { directory: "/elsewhere".into(), ..options(Choice::Newest) };
+    let elsewhere = HeadlessOptions {
+        directory: "/elsewhere".into(),
+        ..options(Choice::Newest)
+    };
     let (outcome, _) = play(&world, elsewhere, &mut interrupts).await;
     assert!(outcome.error.unwrap().contains("--continue"));
 }
@@ -202,7 +323,9 @@ async fn a_first_interrupt_ends_the_operation_durably_and_a_second_leaves() {
     let world = World::new().await;
     let (sender, mut interrupts) = unbounded_channel();
     let press = sender.clone();
-    world.session.script(move |_| async move { press.send(()).unwrap() });
+    world
+        .session
+        .script(move |_| async move { press.send(()).unwrap() });
     let (outcome, _) = play(&world, options(fresh()), &mut interrupts).await;
     assert_eq!(outcome.status, EndStatus::Interrupted);
     assert_eq!(*world.session.aborts.borrow(), [OperationId::new("op")]);
@@ -211,7 +334,12 @@ async fn a_first_interrupt_ends_the_operation_durably_and_a_second_leaves() {
     world.session.ignore_aborts();
     world.session.script(move |session| async move {
         sender.send(()).unwrap();
-        session.aborts.subscribe().wait_for(|aborts| !aborts.is_empty()).await.unwrap();
+        session
+            .aborts
+            .subscribe()
+            .wait_for(|aborts| !aborts.is_empty())
+            .await
+            .unwrap();
         sender.send(()).unwrap();
     });
     let (outcome, _) = play(&world, options(fresh()), &mut interrupts).await;
@@ -222,19 +350,39 @@ async fn a_first_interrupt_ends_the_operation_durably_and_a_second_leaves() {
 #[tokio::test]
 async fn a_worker_that_dies_is_taken_up_again_and_nothing_is_told_twice() {
     let world = World::new().await;
-    world.session.show(&[user("1"), answer("2", "Hello ", false)], 10);
-    world.session.transcript.set(&Context::background(), Default::default());
-    world.session.script(|session| async move { session.show(&[user("1"), answer("2", "Hello ", false)], 10) });
+    world
+        .session
+        .show(&[user("1"), answer("2", "Hello ", false)], 10);
+    world
+        .session
+        .transcript
+        .set(&Context::background(), Default::default());
+    world.session.script(|session| async move {
+        session.show(&[user("1"), answer("2", "Hello ", false)], 10)
+    });
     let (_sender, mut interrupts) = unbounded_channel();
     let kill = async {
-        world.session.transcript.state().wait_for(&Context::background(), |state| !state.items.is_empty()).await.unwrap();
+        world
+            .session
+            .transcript
+            .state()
+            .wait_for(&Context::background(), |state| !state.items.is_empty())
+            .await
+            .unwrap();
         world.restart_worker().await;
-        world.session.show(&[user("1"), answer("2", "Hello world", true)], 10);
+        world
+            .session
+            .show(&[user("1"), answer("2", "Hello world", true)], 10);
         world.session.end(ended(OutcomeStatus::Done, None));
     };
-    let ((outcome, lines), ()) = tokio::join!(play(&world, options(fresh()), &mut interrupts), kill);
+    let ((outcome, lines), ()) =
+        tokio::join!(play(&world, options(fresh()), &mut interrupts), kill);
     assert_eq!(outcome.status, EndStatus::Done);
-    let pieces: String = lines.iter().filter(|line| line["type"] == "text_delta").map(|line| line["text"].as_str().unwrap()).collect();
+    let pieces: String = lines
+        .iter()
+        .filter(|line| line["type"] == "text_delta")
+        .map(|line| line["text"].as_str().unwrap())
+        .collect();
     assert_eq!(pieces, "Hello world");
     assert_eq!(world.session.prompts.lock().unwrap().len(), 1);
 }
@@ -246,8 +394,17 @@ async fn a_retry_is_told_once() {
         for _ in 0..3 {
             session.chat.update(&Context::background(), |state| {
                 let (operation_id, since) = (OperationId::new("op"), state.queue.len().to_string());
-                let phase = Phase::Retrying { attempt: 2, at: "soon".into(), reason: "overloaded".into() };
-                state.activity = Activity::Running { operation_id, since, phase, cancelling: false };
+                let phase = Phase::Retrying {
+                    attempt: 2,
+                    at: "soon".into(),
+                    reason: "overloaded".into(),
+                };
+                state.activity = Activity::Running {
+                    operation_id,
+                    since,
+                    phase,
+                    cancelling: false,
+                };
             });
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -255,8 +412,14 @@ async fn a_retry_is_told_once() {
     });
     let (_sender, mut interrupts) = unbounded_channel();
     let (_, lines) = play(&world, options(fresh()), &mut interrupts).await;
-    let retries: Vec<&Value> = lines.iter().filter(|line| line["type"] == "retry").collect();
-    assert_eq!(retries, [&json!({ "v": 1, "type": "retry", "attempt": 2, "at": "soon", "reason": "overloaded" })]);
+    let retries: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["type"] == "retry")
+        .collect();
+    assert_eq!(
+        retries,
+        [&json!({ "v": 1, "type": "retry", "attempt": 2, "at": "soon", "reason": "overloaded" })]
+    );
 }
 
 /// Takes a number of writes and then reports that its reader has gone.
@@ -279,12 +442,22 @@ impl io::Write for Closing {
 #[tokio::test]
 async fn when_nobody_reads_any_more_the_operation_is_ended() {
     let world = World::new().await;
-    world.session.script(|session| async move { session.show(&[user("1"), answer("2", "Hello", false)], 10) });
+    world.session.script(|session| async move {
+        session.show(&[user("1"), answer("2", "Hello", false)], 10)
+    });
     let (_sender, mut interrupts) = unbounded_channel();
     let mut out = Closing(0);
     let mut activity = Vec::new();
     let mut printer = Printer::text(&mut out, &mut activity, Terminals::default());
-    let error = run(&Context::background(), &world.link, options(fresh()), &mut interrupts, &mut printer).await.unwrap_err();
+    let error = run(
+        &Context::background(),
+        &world.link,
+        options(fresh()),
+        &mut interrupts,
+        &mut printer,
+    )
+    .await
+    .unwrap_err();
     let HeadlessError::Output(error) = error;
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     assert_eq!(world.session.aborts.borrow().len(), 1);
@@ -294,21 +467,42 @@ async fn when_nobody_reads_any_more_the_operation_is_ended() {
 async fn text_for_a_person_streams_to_one_side_and_activity_to_the_other() {
     let world = World::new().await;
     world.session.script(|session| async move {
-        session.show(&[user("1"), answer("2", "Let me see.", true), tool("3", ToolStatus::Failed), answer("4", "Done.", true)], 10);
-        session.end(ended(OutcomeStatus::Failed, Some((FailureKind::Provider, "overloaded; try later"))));
+        session.show(
+            &[
+                user("1"),
+                answer("2", "Let me see.", true),
+                tool("3", ToolStatus::Failed),
+                answer("4", "Done.", true),
+            ],
+            10,
+        );
+        session.end(ended(
+            OutcomeStatus::Failed,
+            Some((FailureKind::Provider, "overloaded; try later")),
+        ));
     });
     let (_sender, mut interrupts) = unbounded_channel();
     let (mut out, mut activity) = (Vec::new(), Vec::new());
     let mut printer = Printer::text(&mut out, &mut activity, Terminals::default());
-    run(&Context::background(), &world.link, options(fresh()), &mut interrupts, &mut printer).await.unwrap();
+    run(
+        &Context::background(),
+        &world.link,
+        options(fresh()),
+        &mut interrupts,
+        &mut printer,
+    )
+    .await
+    .unwrap();
     expect![[r#"
         Let me see.
 
         Done.
-    "#]].assert_eq(&String::from_utf8(out).unwrap());
+    "#]]
+    .assert_eq(&String::from_utf8(out).unwrap());
     expect![[r#"
         · bash  ls
           bash failed: out
         error: overloaded; try later
-    "#]].assert_eq(&String::from_utf8(activity).unwrap());
+    "#]]
+    .assert_eq(&String::from_utf8(activity).unwrap());
 }

@@ -5,22 +5,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bezel_chat_contract::{
-    Activity, Chat, ChatClient, ChatError, ChatState, Failure, FailureKind, Outcome, OutcomeStatus, PromptReply, PromptRequest,
+    Activity, Chat, ChatClient, ChatError, ChatState, Failure, FailureKind, Outcome, OutcomeStatus,
+    PromptReply, PromptRequest,
 };
 use bezel_context::{ClientId, Context, Principal, Scopes, TaskScope, WorkspaceId, Workspaces};
 use bezel_models_contract::{Configuration, Models, ModelsClient, ModelsState, SelectError};
 use bezel_rpc::{
-    AcceptedRole, Acceptor, Authenticate, Authenticated, Connect, Credential, Events, EventSource, Hello, Limits, Link,
-    PeerIdentity, Refusal, Role, Router, ServiceClient as _, ServiceTable, State, StateCell,
+    AcceptedRole, Acceptor, Authenticate, Authenticated, Connect, Credential, EventSource, Events,
+    Hello, Limits, Link, PeerIdentity, Refusal, Role, Router, ServiceClient as _, ServiceTable,
+    State, StateCell,
 };
 use bezel_session_types::{
     EntryId, Message, ModelRef, OperationId, SessionId, ThinkingLevel, ToolResultMessage,
 };
 use bezel_sessions_contract::{
-    CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, SessionDirectory, SessionDirectoryClient,
-    SessionError, SessionManagement, SessionManagementClient, SessionStatus, SessionSummary, WorkspaceSummary,
+    CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, SessionDirectory,
+    SessionDirectoryClient, SessionError, SessionManagement, SessionManagementClient,
+    SessionStatus, SessionSummary, WorkspaceSummary,
 };
-use bezel_transcript_contract::{Item, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState};
+use bezel_transcript_contract::{
+    Item, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState,
+};
 use bezel_usage_contract::{Usage, UsageClient, UsageState};
 use futures::future::BoxFuture;
 use tokio::sync::watch;
@@ -65,7 +70,10 @@ impl World {
             transcript: StateCell::new(TranscriptState::default()),
             chat: StateCell::new(ChatState::default()),
             models: StateCell::new(ModelsState {
-                configuration: Configuration { model: Some(model("m")), thinking_level: ThinkingLevel::Low },
+                configuration: Configuration {
+                    model: Some(model("m")),
+                    thinking_level: ThinkingLevel::Low,
+                },
                 ..ModelsState::default()
             }),
             prompts: Arc::default(),
@@ -80,9 +88,17 @@ impl World {
         };
         let router = Router::new();
         let table = ServiceTable::new();
-        let server = FakeServer { session: session.clone(), router: router.clone(), events: EventSource::new() };
-        table.provide(SessionDirectoryClient::new(server.clone()).exposed()).unwrap();
-        table.provide(SessionManagementClient::new(server).exposed()).unwrap();
+        let server = FakeServer {
+            session: session.clone(),
+            router: router.clone(),
+            events: EventSource::new(),
+        };
+        table
+            .provide(SessionDirectoryClient::new(server.clone()).exposed())
+            .unwrap();
+        table
+            .provide(SessionManagementClient::new(server).exposed())
+            .unwrap();
         table.activate();
         let acceptor = Acceptor::new(table, Arc::new(Open), router, Limits::default());
         let local = acceptor.local(PeerIdentity::local());
@@ -92,9 +108,20 @@ impl World {
             std::future::pending::<()>().await;
         });
         let worker = start_worker(&scope, &local, &session);
-        let link = Link::start(&scope.spawner(), Arc::clone(&local), hello(Role::Presentation), ServiceTable::new());
+        let link = Link::start(
+            &scope.spawner(),
+            Arc::clone(&local),
+            hello(Role::Presentation),
+            ServiceTable::new(),
+        );
         link.settled(&Context::background()).await.unwrap();
-        World { link, session, scope, local, worker: Mutex::new(worker) }
+        World {
+            link,
+            session,
+            scope,
+            local,
+            worker: Mutex::new(worker),
+        }
     }
 
     /// The worker's process dies and another one takes its place.
@@ -107,25 +134,52 @@ impl World {
 
 fn start_worker(scope: &TaskScope, local: &Arc<dyn Connect>, session: &Session) -> Link {
     let table = ServiceTable::new();
-    table.provide(ChatClient::new(session.clone()).exposed()).unwrap();
-    table.provide(TranscriptClient::new(session.clone()).exposed()).unwrap();
-    table.provide(ModelsClient::new(session.clone()).exposed()).unwrap();
-    table.provide(UsageClient::new(session.clone()).exposed()).unwrap();
+    table
+        .provide(ChatClient::new(session.clone()).exposed())
+        .unwrap();
+    table
+        .provide(TranscriptClient::new(session.clone()).exposed())
+        .unwrap();
+    table
+        .provide(ModelsClient::new(session.clone()).exposed())
+        .unwrap();
+    table
+        .provide(UsageClient::new(session.clone()).exposed())
+        .unwrap();
     table.activate();
-    Link::start(&scope.spawner(), Arc::clone(local), hello(Role::Worker), table)
+    Link::start(
+        &scope.spawner(),
+        Arc::clone(local),
+        hello(Role::Worker),
+        table,
+    )
 }
 
 fn hello(role: Role) -> Hello {
-    Hello { role, product_version: "0".into(), credential: Credential::none() }
+    Hello {
+        role,
+        product_version: "0".into(),
+        credential: Credential::none(),
+    }
 }
 
 pub fn model(id: &str) -> ModelRef {
-    ModelRef { provider: "p".into(), model_id: id.into() }
+    ModelRef {
+        provider: "p".into(),
+        model_id: id.into(),
+    }
 }
 
 pub fn ended(status: OutcomeStatus, error: Option<(FailureKind, &str)>) -> Outcome {
-    let error = error.map(|(kind, message)| Failure { kind, message: message.into() });
-    Outcome { operation_id: OperationId::new("op"), status, error }
+    let error = error.map(|(kind, message)| Failure {
+        kind,
+        message: message.into(),
+    });
+    Outcome {
+        operation_id: OperationId::new("op"),
+        status,
+        error,
+    }
 }
 
 impl Session {
@@ -134,7 +188,10 @@ impl Session {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.script.lock().unwrap().push_back(Box::new(move |session| Box::pin(script(session))));
+        self.script
+            .lock()
+            .unwrap()
+            .push_back(Box::new(move |session| Box::pin(script(session))));
     }
 
     /// Shows the newest `window` of `items`; pages have all of them.
@@ -143,7 +200,14 @@ impl Session {
         let newest = items[items.len().saturating_sub(window)..].to_vec();
         let has_older = newest.len() < items.len();
         let settled = self.transcript.get().settled.clone();
-        self.transcript.set(&Context::background(), TranscriptState { items: newest, has_older, settled });
+        self.transcript.set(
+            &Context::background(),
+            TranscriptState {
+                items: newest,
+                has_older,
+                settled,
+            },
+        );
     }
 
     /// Ends the operation, all of whose items are shown.
@@ -159,7 +223,9 @@ impl Session {
 
     /// Says that all items of the operation are shown.
     pub fn settle(&self, operation: &OperationId) {
-        self.transcript.update(&Context::background(), |state| state.settled = Some(operation.clone()));
+        self.transcript.update(&Context::background(), |state| {
+            state.settled = Some(operation.clone())
+        });
     }
 
     pub fn ignore_aborts(&self) {
@@ -187,22 +253,39 @@ impl Chat for Session {
 
     async fn prompt(&self, cx: &Context, request: PromptRequest) -> PromptReply {
         if let Some(error) = self.refuse.lock().unwrap().clone() {
-            return PromptReply { accepted: false, operation_id: None, error: Some(error) };
+            return PromptReply {
+                accepted: false,
+                operation_id: None,
+                error: Some(error),
+            };
         }
         self.prompts.lock().unwrap().push(request);
         let operation_id = OperationId::new("op");
         let (operation, since) = (operation_id.clone(), String::new());
         self.chat.update(cx, |state| {
             let phase = bezel_chat_contract::Phase::WaitingForModel;
-            state.activity = Activity::Running { operation_id: operation, since, phase, cancelling: false };
+            state.activity = Activity::Running {
+                operation_id: operation,
+                since,
+                phase,
+                cancelling: false,
+            };
         });
         if let Some(script) = self.script.lock().unwrap().pop_front() {
             drop(self.tasks.spawn("script", script(self.clone())));
         }
-        PromptReply { accepted: true, operation_id: Some(operation_id), error: None }
+        PromptReply {
+            accepted: true,
+            operation_id: Some(operation_id),
+            error: None,
+        }
     }
 
-    async fn request_abort(&self, _cx: &Context, operation_id: OperationId) -> Result<bool, ChatError> {
+    async fn request_abort(
+        &self,
+        _cx: &Context,
+        operation_id: OperationId,
+    ) -> Result<bool, ChatError> {
         self.aborts.send_modify(|aborts| aborts.push(operation_id));
         if self.ends_on_abort.load(Ordering::Relaxed) {
             self.end(ended(OutcomeStatus::Interrupted, None));
@@ -211,7 +294,11 @@ impl Chat for Session {
     }
 
     async fn compact(&self, _cx: &Context, _instructions: Option<String>) -> PromptReply {
-        PromptReply { accepted: false, operation_id: None, error: Some("not here".into()) }
+        PromptReply {
+            accepted: false,
+            operation_id: None,
+            error: Some("not here".into()),
+        }
     }
 
     async fn withdraw(&self, _cx: &Context, _id: EntryId) -> Result<bool, ChatError> {
@@ -220,7 +307,11 @@ impl Chat for Session {
 
     async fn wait(&self, _cx: &Context, operation_id: OperationId) -> Result<Outcome, ChatError> {
         let mut outcome = self.outcome.subscribe();
-        let ended = outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
+        let ended = outcome
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|outcome| outcome.clone());
         ended.ok_or(ChatError::UnknownOperation { operation_id })
     }
 }
@@ -230,14 +321,29 @@ impl Transcript for Session {
         self.transcript.state()
     }
 
-    async fn page(&self, _cx: &Context, before: String, limit: u32) -> Result<TranscriptPage, TranscriptError> {
+    async fn page(
+        &self,
+        _cx: &Context,
+        before: String,
+        limit: u32,
+    ) -> Result<TranscriptPage, TranscriptError> {
         let history = self.history.lock().unwrap();
-        let end = history.iter().position(|item| item.id == before).ok_or(TranscriptError::UnknownItem { item: before })?;
+        let end = history
+            .iter()
+            .position(|item| item.id == before)
+            .ok_or(TranscriptError::UnknownItem { item: before })?;
         let begin = end.saturating_sub(limit as usize);
-        Ok(TranscriptPage { items: history[begin..end].to_vec(), has_older: begin > 0 })
+        Ok(TranscriptPage {
+            items: history[begin..end].to_vec(),
+            has_older: begin > 0,
+        })
     }
 
-    async fn result(&self, _cx: &Context, item: String) -> Result<ToolResultMessage, TranscriptError> {
+    async fn result(
+        &self,
+        _cx: &Context,
+        item: String,
+    ) -> Result<ToolResultMessage, TranscriptError> {
         Err(TranscriptError::UnknownItem { item })
     }
 }
@@ -249,9 +355,13 @@ impl Models for Session {
 
     async fn select(&self, cx: &Context, model: ModelRef) -> Result<(), SelectError> {
         if model.model_id == "unknown" {
-            return Err(SelectError::UnknownModel { model, suggestion: None });
+            return Err(SelectError::UnknownModel {
+                model,
+                suggestion: None,
+            });
         }
-        self.models.update(cx, |state| state.configuration.model = Some(model));
+        self.models
+            .update(cx, |state| state.configuration.model = Some(model));
         Ok(())
     }
 
@@ -264,8 +374,18 @@ impl Models for Session {
 
 impl Usage for Session {
     fn state(&self) -> State<UsageState> {
-        let total = bezel_session_types::Usage { input: 10, output: 5, ..Default::default() };
-        State::constant(UsageState { total, cost: Some(0.5), context_tokens: 15, context_window: 100, requests: 1 })
+        let total = bezel_session_types::Usage {
+            input: 10,
+            output: 5,
+            ..Default::default()
+        };
+        State::constant(UsageState {
+            total,
+            cost: Some(0.5),
+            context_tokens: 15,
+            context_window: 100,
+            requests: 1,
+        })
     }
 }
 
@@ -278,28 +398,48 @@ struct FakeServer {
 
 impl SessionDirectory for FakeServer {
     fn state(&self) -> State<DirectoryState> {
-        State::constant(DirectoryState { revision: 1, sessions: vec![self.session.summary()] })
+        State::constant(DirectoryState {
+            revision: 1,
+            sessions: vec![self.session.summary()],
+        })
     }
 
     fn events(&self) -> Events<DirectoryEvent> {
         self.events.events()
     }
 
-    async fn messages(&self, _cx: &Context, _session: SessionId, _limit: u32) -> Result<Vec<Message>, SessionError> {
+    async fn messages(
+        &self,
+        _cx: &Context,
+        _session: SessionId,
+        _limit: u32,
+    ) -> Result<Vec<Message>, SessionError> {
         Ok(Vec::new())
     }
 
-    async fn workspace(&self, _cx: &Context, _directory: String) -> Result<Option<WorkspaceSummary>, SessionError> {
+    async fn workspace(
+        &self,
+        _cx: &Context,
+        _directory: String,
+    ) -> Result<Option<WorkspaceSummary>, SessionError> {
         Ok(None)
     }
 
-    async fn newest_in(&self, _cx: &Context, directory: String) -> Result<Option<SessionSummary>, SessionError> {
+    async fn newest_in(
+        &self,
+        _cx: &Context,
+        directory: String,
+    ) -> Result<Option<SessionSummary>, SessionError> {
         Ok((directory == "/work").then(|| self.session.summary()))
     }
 }
 
 impl SessionManagement for FakeServer {
-    async fn create(&self, _cx: &Context, options: CreateSession) -> Result<SessionSummary, SessionError> {
+    async fn create(
+        &self,
+        _cx: &Context,
+        options: CreateSession,
+    ) -> Result<SessionSummary, SessionError> {
         self.session.created.lock().unwrap().push(options);
         Ok(self.session.summary())
     }
@@ -308,7 +448,12 @@ impl SessionManagement for FakeServer {
         Err(SessionError::NotAuthorized { session_id })
     }
 
-    async fn rename(&self, _cx: &Context, session_id: SessionId, _title: String) -> Result<SessionSummary, SessionError> {
+    async fn rename(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _title: String,
+    ) -> Result<SessionSummary, SessionError> {
         Err(SessionError::NotAuthorized { session_id })
     }
 
@@ -320,7 +465,10 @@ impl SessionManagement for FakeServer {
     ) -> Result<(), SessionError> {
         let principal = cx.principal().expect("the acceptor names the caller");
         let bound = self.router.bind(&principal.client, session_id.as_str());
-        bound.map(drop).map_err(|error| SessionError::Worker { session_id, reason: error.to_string() })
+        bound.map(drop).map_err(|error| SessionError::Worker {
+            session_id,
+            reason: error.to_string(),
+        })
     }
 
     async fn detach(&self, _cx: &Context) -> Result<(), SessionError> {
@@ -338,7 +486,9 @@ impl Authenticate for Open {
         _peer: &'a PeerIdentity,
     ) -> BoxFuture<'a, Result<Authenticated, Refusal>> {
         let role = match hello.role {
-            Role::Worker => AcceptedRole::Worker { target: SESSION.to_owned() },
+            Role::Worker => AcceptedRole::Worker {
+                target: SESSION.to_owned(),
+            },
             _ => AcceptedRole::Presentation,
         };
         let principal = Principal {

@@ -117,12 +117,12 @@ impl View for InputView {
             match key.code {
                 KeyCode::Enter => {
                     let text = self.edit.text().to_owned();
-                    return match self.check.as_ref().map(|check| check(&text)) {
-                        Some(Err(reason)) => {
+                    return match self.check.as_ref().and_then(|check| check(&text)) {
+                        Some(reason) => {
                             self.refused = Some(reason);
                             Handled::Yes
                         }
-                        _ => self.answer(Some(text)),
+                        None => self.answer(Some(text)),
                     };
                 }
                 KeyCode::Esc => return self.answer(None),

@@ -336,7 +336,7 @@ fn rank(fuzzy: &mut Fuzzy, query: &str, rows: &[SelectRow]) -> Vec<Ranked> {
 }
 
 impl View for SelectView {
-    fn height(&mut self, _width: u16, _cx: &RenderContext<'_>) -> u16 {
+    fn height(&mut self, width: u16, _cx: &RenderContext<'_>) -> u16 {
         let Some(request) = &self.request else {
             return HEAD;
         };
@@ -349,7 +349,11 @@ impl View for SelectView {
         let mut headings = groups.collect::<Vec<_>>();
         headings.dedup();
         let previews = content.rows.iter().any(|row| row.preview.is_some());
-        let least = if previews { PREVIEW_ROWS } else { 1 };
+        let least = if previews && width >= LEAST_FOR_PREVIEW {
+            PREVIEW_ROWS
+        } else {
+            1
+        };
         let rows = (content.rows.len() + headings.len()).max(least);
         u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(HEAD)
     }

@@ -34,6 +34,14 @@ impl SlotViews {
         view: Box<dyn View>,
     ) {
         let key = (slot, placement.order);
+        let single = matches!(slot, Slot::Main | Slot::Composer);
+        let rival = |other: &&SlotView| {
+            (other.slot, other.placement.order) == key && other.view.owner.plugin != owner.plugin
+        };
+        if single && let Some(rival) = self.0.iter().find(rival) {
+            let (kept, hidden) = (&rival.view.owner.plugin, &owner.plugin);
+            tracing::warn!(%kept, %hidden, ?slot, "two plugins want one place of the screen at the same order");
+        }
         let position = self
             .0
             .partition_point(|other| (other.slot, other.placement.order) <= key);

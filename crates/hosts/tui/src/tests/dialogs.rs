@@ -1,3 +1,5 @@
+//! Dialogs as a person meets them.
+
 use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::{
@@ -191,13 +193,7 @@ async fn a_preview_stands_beside_the_list_where_there_is_room() {
 #[tokio::test(start_paused = true)]
 async fn a_line_is_asked_for_and_refused_until_it_passes() {
     let tui = asked(|cx, context| async move {
-        let check = |text: &str| {
-            if text.len() < 3 {
-                Err("At least three letters.".to_owned())
-            } else {
-                Ok(())
-            }
-        };
+        let check = |text: &str| (text.len() < 3).then(|| "At least three letters.".to_owned());
         let input = Input::new("Name")
             .prompt("What is it called?")
             .placeholder("name")

@@ -1,8 +1,10 @@
+//! When frames are drawn, and when not.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bezel_api_tui::{Placement, Slot, Toast, Ui, segment};
+use bezel_api_tui::{MouseButton, MouseEventKind, Placement, Slot, Toast, Ui, segment};
 use bezel_presentation::StyledLine;
 use bezel_presentation::text::Role;
 use tokio::time::{advance, sleep};
@@ -56,6 +58,26 @@ async fn a_key_is_drawn_at_once_whatever_was_drawn_before() {
     }
     assert_eq!(tui.frames(), before.0 + 3);
     assert_eq!(before.1.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_drags_and_wheel_turns_keeps_to_the_frame_rate() {
+    let (tui, _ui) = with_ui().await;
+    tui.mouse(MouseEventKind::Down(MouseButton::Left), 1, 1)
+        .await;
+    let (before, start) = (tui.frames(), tokio::time::Instant::now());
+    for row in 0..20 {
+        // Each is drawn, but not before a frame is due.
+        tui.mouse(MouseEventKind::Drag(MouseButton::Left), 1, row)
+            .await;
+        tui.mouse(MouseEventKind::ScrollDown, 1, row).await;
+    }
+    assert_eq!(tui.frames() - before, 40);
+    assert!(
+        start.elapsed() >= Duration::from_millis(640),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,3 +1,5 @@
+//! Where keys, pastes and the mouse go.
+
 use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::{

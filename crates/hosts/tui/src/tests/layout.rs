@@ -1,3 +1,5 @@
+//! How slots share the screen.
+
 use bezel_api_tui::ratatui::style::{Color, Modifier};
 use bezel_api_tui::{Facet, Placement, Slot, ThemeChoice, Toast, TuiContext};
 use bezel_presentation::text::Role;

@@ -1,3 +1,5 @@
+//! Start, failure, removal and end of facets.
+
 use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::ratatui::buffer::Buffer;

@@ -1,3 +1,5 @@
+//! The host with a server behind it.
+
 use std::sync::Arc;
 
 use bezel_api_tui::{Placement, Slot, segment};

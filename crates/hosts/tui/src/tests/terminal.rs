@@ -226,4 +226,24 @@ async fn a_real_terminal_is_taken_drawn_on_asked_resized_and_given_back() {
     let after = tcgetattr(&slave).unwrap();
     assert_eq!(after.local_modes, before.local_modes);
     assert_eq!(after.input_modes, before.input_modes);
+
+    // A panic while the terminal is drawn on gives it back too, and says so only then.
+    crate::install_panic_hook();
+    let mut tty = Tty::open_at(&outside.path, &TerminalOptions::default()).unwrap();
+    crate::device::Device::enter(&mut tty).unwrap();
+    outside.raw.clear();
+    let panics = std::panic::AssertUnwindSafe(move || {
+        let _drawn_on = tty;
+        panic!("a bug while drawing");
+    });
+    assert!(std::panic::catch_unwind(panics).is_err());
+    outside
+        .wait_for(|outside| outside.raw.contains("\x1b[?1049l"))
+        .await;
+    assert_eq!(tcgetattr(&slave).unwrap().local_modes, before.local_modes);
+    assert!(
+        !outside.raw.contains("a bug while drawing"),
+        "{:?}",
+        outside.raw
+    );
 }

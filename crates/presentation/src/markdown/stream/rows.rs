@@ -76,12 +76,7 @@ impl Rows {
             self.lines.truncate(self.settled_end());
             for block in &settled[self.settled.len()..] {
                 let start = self.lines.len();
-                lay_out_block(
-                    &block.block,
-                    &mut block.codes.clone(),
-                    self.width,
-                    &mut self.lines,
-                );
+                lay_out_block(&block.block, &block.codes, self.width, &mut self.lines);
                 if !block.codes.iter().all(CodeHighlight::is_done) {
                     self.pending.push(self.settled.len());
                 }
@@ -108,7 +103,7 @@ impl Rows {
             let range = ranges[*position].clone();
             // Colours change no line's width, so the rows stay as many.
             let mut fresh = Vec::new();
-            lay_out_block(block, &mut codes.clone(), width, &mut fresh);
+            lay_out_block(block, codes, width, &mut fresh);
             let start = range.end - fresh.len();
             lines.splice(start..range.end, fresh);
             false
@@ -136,12 +131,11 @@ impl Rows {
         };
         self.growing = Growing::Nothing;
         self.lines.truncate(keep);
-        let mut codes = open.codes.clone();
-        let mut highlights = codes.as_mut_slice();
+        let mut highlights = open.codes.as_slice();
         for block in &open.blocks {
             let mut count = 0;
             super::code_blocks(std::slice::from_ref(block), &mut |_, _| count += 1);
-            let (own, rest) = std::mem::take(&mut highlights).split_at_mut(count);
+            let (own, rest) = highlights.split_at(count);
             lay_out_block(block, own, self.width, &mut self.lines);
             highlights = rest;
         }
@@ -180,7 +174,7 @@ impl Rows {
         }
         self.lines.append(&mut rest.finish());
         for block in open.blocks.iter().skip(1) {
-            lay_out_block(block, &mut [], self.width, &mut self.lines);
+            lay_out_block(block, &[], self.width, &mut self.lines);
         }
     }
 

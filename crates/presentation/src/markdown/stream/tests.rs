@@ -1,3 +1,5 @@
+//! Streamed text looks like the same text at once.
+
 use proptest::prelude::*;
 
 use super::super::{lay_out, parse};

@@ -58,7 +58,11 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) fn new(trigger: Trigger, candidates: Vec<Candidate>) -> Self {
-        List { trigger, candidates, selected: 0 }
+        List {
+            trigger,
+            candidates,
+            selected: 0,
+        }
     }
 
     /// Selects the next or previous candidate, around the ends.
@@ -77,20 +81,34 @@ impl List {
 }
 
 /// What stands at the cursor, if it can be completed.
-pub(crate) fn trigger(text: &str, cursor: usize, find: impl Fn(&str) -> Option<CommandEntry>) -> Option<Trigger> {
+pub(crate) fn trigger(
+    text: &str,
+    cursor: usize,
+    find: impl Fn(&str) -> Option<CommandEntry>,
+) -> Option<Trigger> {
     let before = text.get(..cursor)?;
     if let Some(name) = before.strip_prefix('/') {
         match name.split_once(' ') {
             None if !name.contains(['\n', '/']) => {
-                let end = text[cursor..].find(char::is_whitespace).map_or(text.len(), |at| cursor + at);
-                return Some(Trigger { topic: Topic::Command, range: 0..end, query: name.to_owned() });
+                let end = text[cursor..]
+                    .find(char::is_whitespace)
+                    .map_or(text.len(), |at| cursor + at);
+                return Some(Trigger {
+                    topic: Topic::Command,
+                    range: 0..end,
+                    query: name.to_owned(),
+                });
             }
             Some((name, typed)) if !typed.contains('\n') => {
                 let command = find(name).filter(|command| command.completes && command.enabled);
                 if let Some(command) = command {
                     let range = before.len() - typed.len()..text.len();
                     let topic = Topic::Argument(command.id.to_string());
-                    return Some(Trigger { topic, range, query: typed.trim_start().to_owned() });
+                    return Some(Trigger {
+                        topic,
+                        range,
+                        query: typed.trim_start().to_owned(),
+                    });
                 }
             }
             _ => {}
@@ -98,12 +116,21 @@ pub(crate) fn trigger(text: &str, cursor: usize, find: impl Fn(&str) -> Option<C
     }
     let at = before.rfind('@')?;
     let query = &before[at + 1..];
-    let begins = before[..at].chars().next_back().is_none_or(|letter| letter.is_whitespace() || "([{\"'`,;:".contains(letter));
+    let begins = before[..at]
+        .chars()
+        .next_back()
+        .is_none_or(|letter| letter.is_whitespace() || "([{\"'`,;:".contains(letter));
     if !begins || query.contains(char::is_whitespace) {
         return None;
     }
-    let end = text[cursor..].find(char::is_whitespace).map_or(text.len(), |at| cursor + at);
-    Some(Trigger { topic: Topic::File, range: at..end, query: query.to_owned() })
+    let end = text[cursor..]
+        .find(char::is_whitespace)
+        .map_or(text.len(), |at| cursor + at);
+    Some(Trigger {
+        topic: Topic::File,
+        range: at..end,
+        query: query.to_owned(),
+    })
 }
 
 /// Commands that match, best first; those whose name begins so before all others.
@@ -117,11 +144,26 @@ pub(crate) fn commands(query: &str, entries: Vec<CommandEntry>) -> Vec<Candidate
     // Then those that only the title or another name speaks for.
     let others: Vec<String> = entries
         .iter()
-        .map(|entry| entry.aliases.iter().fold(entry.title.to_string(), |all, alias| format!("{all} {alias}")))
+        .map(|entry| {
+            entry
+                .aliases
+                .iter()
+                .fold(entry.title.to_string(), |all, alias| {
+                    format!("{all} {alias}")
+                })
+        })
         .collect();
     let by_name: Vec<usize> = ranked.iter().map(|ranked| ranked.index).collect();
-    let rest = fuzzy.rank(query, others.iter().map(String::as_str)).into_iter();
-    ranked.extend(rest.filter(|found| !by_name.contains(&found.index)).map(|found| Ranked { positions: Vec::new(), ..found }));
+    let rest = fuzzy
+        .rank(query, others.iter().map(String::as_str))
+        .into_iter();
+    ranked.extend(
+        rest.filter(|found| !by_name.contains(&found.index))
+            .map(|found| Ranked {
+                positions: Vec::new(),
+                ..found
+            }),
+    );
     ranked.sort_by_key(|ranked| {
         let name = &names[ranked.index];
         (name != query, !name.starts_with(query))
@@ -162,7 +204,11 @@ pub(crate) fn values(values: Vec<Value>) -> Vec<Candidate> {
 /// Files as the session found them.
 pub(crate) fn files(matches: Vec<FileMatch>) -> Vec<Candidate> {
     let candidate = |found: FileMatch| {
-        let slash = if found.is_directory && !found.path.ends_with('/') { "/" } else { "" };
+        let slash = if found.is_directory && !found.path.ends_with('/') {
+            "/"
+        } else {
+            ""
+        };
         let path = format!("{}{slash}", found.path);
         let insert = match (path.contains(char::is_whitespace), found.is_directory) {
             (true, _) => format!("@\"{path}\" "),
@@ -170,7 +216,14 @@ pub(crate) fn files(matches: Vec<FileMatch>) -> Vec<Candidate> {
             (false, false) => format!("@{path} "),
         };
         let goes_on = found.is_directory && !path.contains(char::is_whitespace);
-        Candidate { label: path, positions: found.indices, detail: String::new(), insert, runs: None, goes_on }
+        Candidate {
+            label: path,
+            positions: found.indices,
+            detail: String::new(),
+            insert,
+            runs: None,
+            goes_on,
+        }
     };
     matches.into_iter().map(candidate).collect()
 }
@@ -202,53 +255,98 @@ mod tests {
     fn at(text: &str) -> Option<(Topic, String, String)> {
         let cursor = text.find('|').expect("a cursor");
         let text = text.replace('|', "");
-        let find = |name: &str| (name == "model").then(|| entry("model", "Choose a model", "[model]"));
-        trigger(&text, cursor, find).map(|trigger| (trigger.topic, trigger.query, text[trigger.range].to_owned()))
+        let find =
+            |name: &str| (name == "model").then(|| entry("model", "Choose a model", "[model]"));
+        trigger(&text, cursor, find)
+            .map(|trigger| (trigger.topic, trigger.query, text[trigger.range].to_owned()))
     }
 
     #[test]
     fn only_what_can_be_completed_triggers() {
-        let file = |query: &str, range: &str| Some((Topic::File, query.to_owned(), range.to_owned()));
+        let file =
+            |query: &str, range: &str| Some((Topic::File, query.to_owned(), range.to_owned()));
         assert_eq!(at("see @src/ma|in now"), file("src/ma", "@src/main"));
         assert_eq!(at("@|"), file("", "@"));
         assert_eq!(at("(@a|)"), file("a", "@a)"));
         assert_eq!(at("me@example|"), None);
         assert_eq!(at("@done |"), None);
-        assert_eq!(at("/co|"), Some((Topic::Command, "co".into(), "/co".into())));
+        assert_eq!(
+            at("/co|"),
+            Some((Topic::Command, "co".into(), "/co".into()))
+        );
         assert_eq!(at("say /co|"), None);
         assert_eq!(at("/usr/li|"), None);
-        assert_eq!(at("/model so|"), Some((Topic::Argument("test.model".into()), "so".into(), "so".into())));
+        assert_eq!(
+            at("/model so|"),
+            Some((
+                Topic::Argument("test.model".into()),
+                "so".into(),
+                "so".into()
+            ))
+        );
         assert_eq!(at("/other so|"), None);
     }
 
     #[test]
     fn the_command_that_begins_so_comes_first() {
-        let entries = vec![entry("export", "Write commands to a file", "<file>"), entry("compact", "Compact", ""), entry("c", "See", "")];
+        let entries = vec![
+            entry("export", "Write commands to a file", "<file>"),
+            entry("compact", "Compact", ""),
+            entry("c", "See", ""),
+        ];
         let found = commands("co", entries.clone());
         assert_eq!(found[0].label, "/compact");
         assert_eq!(found[0].positions, [1, 2]);
         assert_eq!(found[0].runs.as_deref(), Some("test.compact"));
         let export = commands("exp", entries.clone());
-        assert_eq!((export[0].label.as_str(), export[0].runs.as_deref()), ("/export <file>", None));
+        assert_eq!(
+            (export[0].label.as_str(), export[0].runs.as_deref()),
+            ("/export <file>", None)
+        );
         assert_eq!(commands("c", entries)[0].label, "/c");
-        let hidden = CommandEntry { hidden: true, ..entry("x", "X", "") };
-        let off = CommandEntry { enabled: false, slash: Some(Arc::from("y")), ..entry("y", "Y", "") };
+        let hidden = CommandEntry {
+            hidden: true,
+            ..entry("x", "X", "")
+        };
+        let off = CommandEntry {
+            enabled: false,
+            slash: Some(Arc::from("y")),
+            ..entry("y", "Y", "")
+        };
         assert!(commands("", vec![hidden, off]).is_empty());
     }
 
     #[test]
     fn files_are_inserted_so_that_they_can_be_read_back() {
-        let found = |path: &str, is_directory| FileMatch { path: path.into(), is_directory, indices: vec![0] };
-        let list = files(vec![found("a.rs", false), found("src", true), found("my file", false)]);
-        let inserts: Vec<&str> = list.iter().map(|candidate| candidate.insert.as_str()).collect();
+        let found = |path: &str, is_directory| FileMatch {
+            path: path.into(),
+            is_directory,
+            indices: vec![0],
+        };
+        let list = files(vec![
+            found("a.rs", false),
+            found("src", true),
+            found("my file", false),
+        ]);
+        let inserts: Vec<&str> = list
+            .iter()
+            .map(|candidate| candidate.insert.as_str())
+            .collect();
         assert_eq!(inserts, ["@a.rs ", "@src/", "@\"my file\" "]);
         assert!(list[1].goes_on && !list[0].goes_on);
     }
 
     #[test]
     fn the_selection_goes_around() {
-        let trigger = Trigger { topic: Topic::Command, range: 0..1, query: String::new() };
-        let mut list = List::new(trigger, commands("", vec![entry("a", "A", ""), entry("b", "B", "")]));
+        let trigger = Trigger {
+            topic: Topic::Command,
+            range: 0..1,
+            query: String::new(),
+        };
+        let mut list = List::new(
+            trigger,
+            commands("", vec![entry("a", "A", ""), entry("b", "B", "")]),
+        );
         list.step(-1);
         assert_eq!(list.selected, 1);
         list.step(1);

@@ -126,7 +126,12 @@ impl Editor {
     /// Moves by screen rows, keeping to the column. False where there is no such row.
     pub(crate) fn go_rows(&mut self, layout: &Layout, rows: isize) -> bool {
         let (row, column) = layout.position(&self.draft, self.cursor);
-        let Some(row) = row.checked_add_signed(rows).filter(|row| *row < layout.rows.len()) else { return false };
+        let Some(row) = row
+            .checked_add_signed(rows)
+            .filter(|row| *row < layout.rows.len())
+        else {
+            return false;
+        };
         let goal = self.goal.unwrap_or(column);
         let to = layout.place(&self.draft, row, goal);
         self.place_cursor(to);
@@ -170,7 +175,9 @@ impl Editor {
     /// Inserts what was killed last.
     pub(crate) fn yank(&mut self) {
         // A chip that was killed with another draft stands for nothing here.
-        let known = |letter: &char| self.draft.chip(*letter).is_some() || !clean(&letter.to_string()).is_empty();
+        let known = |letter: &char| {
+            self.draft.chip(*letter).is_some() || !clean(&letter.to_string()).is_empty()
+        };
         let killed: String = self.killed.chars().filter(known).collect();
         if !killed.is_empty() {
             self.save(Step::Other);
@@ -180,7 +187,9 @@ impl Editor {
 
     /// Goes back to before the last change. False when there is none.
     pub(crate) fn undo(&mut self) -> bool {
-        let Some((draft, cursor)) = self.undo.pop() else { return false };
+        let Some((draft, cursor)) = self.undo.pop() else {
+            return false;
+        };
         (self.draft, self.cursor) = (draft, cursor);
         (self.goal, self.last) = (None, Step::Other);
         true
@@ -218,14 +227,18 @@ impl Editor {
             Motion::WordLeft => {
                 let words = before.trim_end_matches(|letter| !self.in_word(letter));
                 match words.chars().next_back() {
-                    Some(letter) if self.draft.chip(letter).is_some() => words.len() - letter.len_utf8(),
+                    Some(letter) if self.draft.chip(letter).is_some() => {
+                        words.len() - letter.len_utf8()
+                    }
                     _ => words.trim_end_matches(is_word).len(),
                 }
             }
             Motion::WordRight => {
                 let words = after.trim_start_matches(|letter| !self.in_word(letter));
                 let rest = match words.chars().next() {
-                    Some(letter) if self.draft.chip(letter).is_some() => &words[letter.len_utf8()..],
+                    Some(letter) if self.draft.chip(letter).is_some() => {
+                        &words[letter.len_utf8()..]
+                    }
                     _ => words.trim_start_matches(is_word),
                 };
                 text.len() - rest.len()
@@ -334,7 +347,11 @@ mod tests {
         it.kill(Motion::WordLeft);
         it.take();
         it.yank();
-        assert_eq!(shown(&it), " |", "a chip of another draft is not taken for one of this");
+        assert_eq!(
+            shown(&it),
+            " |",
+            "a chip of another draft is not taken for one of this"
+        );
     }
 
     #[test]

@@ -36,7 +36,11 @@ impl History {
 
     /// What was sent from here with this text, with its chips.
     pub(crate) fn find(&self, text: &str) -> Option<Draft> {
-        self.sent.iter().rev().find(|draft| same(draft, text)).cloned()
+        self.sent
+            .iter()
+            .rev()
+            .find(|draft| same(draft, text))
+            .cloned()
     }
 
     /// Whether the person looks at older messages now.
@@ -51,10 +55,18 @@ impl History {
 
     /// The message before the one that is shown. `said` is what the conversation holds of the person, oldest
     /// first; `current` is kept for the way back.
-    pub(crate) fn older(&mut self, current: &Draft, said: impl FnOnce() -> Vec<String>) -> Option<Draft> {
+    pub(crate) fn older(
+        &mut self,
+        current: &Draft,
+        said: impl FnOnce() -> Vec<String>,
+    ) -> Option<Draft> {
         let browsing = self.browsing.get_or_insert_with(|| {
             let entries = merge(said(), &self.sent);
-            Browsing { at: entries.len(), entries, draft: current.clone() }
+            Browsing {
+                at: entries.len(),
+                entries,
+                draft: current.clone(),
+            }
         });
         match browsing.at.checked_sub(1) {
             Some(at) => {
@@ -116,9 +128,13 @@ mod tests {
         history.add(&Draft::plain("third"));
         let said = || vec!["first".to_owned(), "second".to_owned()];
         let draft = Draft::plain("unfinished");
-        let older: Vec<String> = std::iter::from_fn(|| history.older(&draft, said)).map(|draft| draft.text).collect();
+        let older: Vec<String> = std::iter::from_fn(|| history.older(&draft, said))
+            .map(|draft| draft.text)
+            .collect();
         assert_eq!(older, ["third", "second", "first"]);
-        let newer: Vec<String> = std::iter::from_fn(|| history.newer()).map(|draft| draft.text).collect();
+        let newer: Vec<String> = std::iter::from_fn(|| history.newer())
+            .map(|draft| draft.text)
+            .collect();
         assert_eq!(newer, ["second", "third", "unfinished"]);
         assert!(!history.is_browsing());
     }

@@ -11,16 +11,31 @@ use super::{AGAIN, Composer, Core};
 /// The keys that the composer handles itself, for the help.
 pub(crate) const HELP: &[(&str, &str)] = &[
     ("enter", "Send; while the agent works: steer it"),
-    ("tab, alt+q", "While the agent works: queue the message for after this turn"),
-    ("shift+enter, ctrl+j", "New line; so do alt+enter, and \\ before enter"),
+    (
+        "tab, alt+q",
+        "While the agent works: queue the message for after this turn",
+    ),
+    (
+        "shift+enter, ctrl+j",
+        "New line; so do alt+enter, and \\ before enter",
+    ),
     ("esc", "Interrupt the agent; twice: clear the input"),
     ("up, down", "Move; at the edge: earlier and later messages"),
     ("alt+up", "Take the last pending message back"),
     ("@", "Complete a file"),
     ("/", "Complete a command"),
-    ("alt+left, alt+right", "Move by words; so do alt+b, alt+f and ctrl with an arrow"),
-    ("ctrl+a, ctrl+e", "Start and end of the line; so do home and end"),
-    ("ctrl+w, alt+d", "Delete the word before, after; alt+backspace too"),
+    (
+        "alt+left, alt+right",
+        "Move by words; so do alt+b, alt+f and ctrl with an arrow",
+    ),
+    (
+        "ctrl+a, ctrl+e",
+        "Start and end of the line; so do home and end",
+    ),
+    (
+        "ctrl+w, alt+d",
+        "Delete the word before, after; alt+backspace too",
+    ),
     ("ctrl+u, ctrl+k", "Delete to the start or end of the line"),
     ("ctrl+y", "Put back what was deleted"),
     ("ctrl+/", "Undo"),
@@ -46,14 +61,18 @@ impl Composer {
         }
         match key {
             (KeyCode::Enter, NONE) => self.enter(core),
-            (KeyCode::Enter, SHIFT | ALT) | (KeyCode::Char('j'), CTRL) => self.edited(core, |core| core.editor.type_text("\n")),
+            (KeyCode::Enter, SHIFT | ALT) | (KeyCode::Char('j'), CTRL) => {
+                self.edited(core, |core| core.editor.type_text("\n"))
+            }
             (KeyCode::Tab, NONE) | (KeyCode::Char('q'), ALT) => return self.queue(core, key),
             (KeyCode::Esc, NONE) => return self.escape(core, now),
             (KeyCode::Char('c'), CTRL) => return self.stop(core),
             (KeyCode::Up, NONE) => return self.up(core),
             (KeyCode::Down, NONE) => return self.down(core),
             (KeyCode::Up, ALT) => {
-                if self.services.outbox.is_empty() && self.services.chat.state().get().queue.is_empty() {
+                if self.services.outbox.is_empty()
+                    && self.services.chat.state().get().queue.is_empty()
+                {
                     return false;
                 }
                 self.take_back_later();
@@ -64,17 +83,25 @@ impl Composer {
             (KeyCode::Char('y'), CTRL) => self.edited(core, |core| core.editor.yank()),
             key => match (motion(key), deletion(key), kill(key)) {
                 // An empty line leaves these to the transcript.
-                (Some(Motion::LineStart | Motion::LineEnd), ..) if core.editor.is_empty() && !has_ctrl(key) => return false,
+                (Some(Motion::LineStart | Motion::LineEnd), ..)
+                    if core.editor.is_empty() && !has_ctrl(key) =>
+                {
+                    return false;
+                }
                 (Some(motion), ..) => {
                     core.history(&self.services).stop();
                     core.editor.go(motion);
                     self.complete(core);
                 }
-                (_, Some(_), _) | (_, _, Some(_)) if core.editor.is_empty() => return key != (KeyCode::Char('d'), CTRL),
+                (_, Some(_), _) | (_, _, Some(_)) if core.editor.is_empty() => {
+                    return key != (KeyCode::Char('d'), CTRL);
+                }
                 (_, Some(motion), _) => self.edited(core, |core| core.editor.delete(motion)),
                 (_, _, Some(motion)) => self.edited(core, |core| core.editor.kill(motion)),
                 _ => match stroke.typed() {
-                    Some(letter) => self.edited(core, |core| core.editor.type_text(letter.encode_utf8(&mut [0; 4]))),
+                    Some(letter) => self.edited(core, |core| {
+                        core.editor.type_text(letter.encode_utf8(&mut [0; 4]))
+                    }),
                     None => return false,
                 },
             },
@@ -114,7 +141,9 @@ impl Composer {
         // For terminals that send nothing else for shift+enter.
         let cursor = core.editor.cursor();
         if core.editor.text()[..cursor].ends_with('\\') && cursor == core.editor.text().len() {
-            return self.edited(core, |core| core.editor.replace_range(cursor - 1..cursor, "\n"));
+            return self.edited(core, |core| {
+                core.editor.replace_range(cursor - 1..cursor, "\n")
+            });
         }
         self.submit(core, Delivery::Steer);
     }
@@ -162,7 +191,10 @@ impl Composer {
         if !browsing && core.editor.go_rows(&layout, -1) {
             return true;
         }
-        if browsing && core.editor.cursor() < core.editor.text().len() && core.editor.go_rows(&layout, -1) {
+        if browsing
+            && core.editor.cursor() < core.editor.text().len()
+            && core.editor.go_rows(&layout, -1)
+        {
             return true;
         }
         let current = core.editor.draft().clone();
@@ -190,7 +222,9 @@ impl Composer {
     /// Taking back locks the composer, which is locked while a key is handled.
     fn take_back_later(&self) {
         let composer = self.clone();
-        self.services.spawner.spawn("take back", async move { composer.take_back() });
+        self.services
+            .spawner
+            .spawn("take back", async move { composer.take_back() });
     }
 }
 

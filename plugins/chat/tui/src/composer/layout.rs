@@ -31,7 +31,11 @@ impl Layout {
 
     /// The row and column of a place in the text. A place between two rows of one line is in the later one.
     pub(crate) fn position(&self, draft: &Draft, at: usize) -> (usize, usize) {
-        let row = self.rows.iter().rposition(|row| row.start <= at).unwrap_or(0);
+        let row = self
+            .rows
+            .iter()
+            .rposition(|row| row.start <= at)
+            .unwrap_or(0);
         let until = at.min(self.rows[row].end);
         (row, columns_of(draft, self.rows[row].start..until))
     }
@@ -51,7 +55,10 @@ impl Layout {
             place += grapheme.len();
         }
         // Behind the last character of a row that goes on lies the next row.
-        let goes_on = self.rows.get(row + 1).is_some_and(|next| next.start == range.end);
+        let goes_on = self
+            .rows
+            .get(row + 1)
+            .is_some_and(|next| next.start == range.end);
         match draft.text[range.clone()].graphemes(true).next_back() {
             Some(last) if goes_on => range.end - last.len(),
             _ => range.end,
@@ -92,7 +99,10 @@ fn push_rows(draft: &Draft, line: Range<usize>, columns: usize, rows: &mut Vec<R
 }
 
 fn columns_of(draft: &Draft, range: Range<usize>) -> usize {
-    draft.text[range].graphemes(true).map(|grapheme| grapheme_columns(draft, grapheme)).sum()
+    draft.text[range]
+        .graphemes(true)
+        .map(|grapheme| grapheme_columns(draft, grapheme))
+        .sum()
 }
 
 fn grapheme_columns(draft: &Draft, grapheme: &str) -> usize {
@@ -123,7 +133,11 @@ mod tests {
 
     fn rows(text: &str, columns: usize) -> Vec<String> {
         let draft = Draft::plain(text);
-        Layout::new(&draft, columns).rows.into_iter().map(|row| draft.text[row].to_owned()).collect()
+        Layout::new(&draft, columns)
+            .rows
+            .into_iter()
+            .map(|row| draft.text[row].to_owned())
+            .collect()
     }
 
     #[test]
@@ -143,7 +157,11 @@ mod tests {
             let layout = Layout::new(&draft, columns);
             for (at, _) in draft.text.grapheme_indices(true) {
                 let (row, column) = layout.position(&draft, at);
-                assert_eq!(layout.place(&draft, row, column), at, "at {at} of {columns} columns");
+                assert_eq!(
+                    layout.place(&draft, row, column),
+                    at,
+                    "at {at} of {columns} columns"
+                );
             }
             let joined: usize = layout.rows.iter().map(|row| row.len()).sum();
             assert_eq!(joined + 3, draft.text.len(), "{columns} columns");

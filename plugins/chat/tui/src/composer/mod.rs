@@ -1,5 +1,6 @@
 //! The composer: where a person writes.
 
+mod choosing;
 mod completion;
 mod editor;
 mod history;
@@ -12,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bezel_api_tui::{CommandArguments, Commands, Overlay, OverlayHandle, OverlayPlacement, Toast, Ui};
+use bezel_api_tui::{CommandArguments, Commands, OverlayHandle, Toast, Ui};
 use bezel_chat_contract::{Activity, ChatClient, Delivery};
 use bezel_context::{Context, Spawner, Task};
 use bezel_files_contract::FilesClient;
@@ -21,10 +22,9 @@ use bezel_session_types::OperationId;
 use bezel_transcript_contract::{ItemBody, TranscriptState};
 use tokio::time::Instant;
 
-use self::completion::{LIMIT, List, Topic, Trigger};
+use self::completion::{List, Trigger};
 use self::editor::Editor;
 use self::history::History;
-use self::list::ListView;
 use crate::draft::{Chip, Draft};
 use crate::images::{self, ImageError};
 use crate::outbox::Outbox;
@@ -33,7 +33,7 @@ pub(crate) use self::keys::HELP;
 pub(crate) use self::view::ComposerView;
 
 /// Rows of the list of candidates.
-const LIST_ROWS: u16 = 8;
+const LIST_ROWS: u16 = 10;
 
 /// A second esc within this time clears the input.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -82,8 +82,14 @@ struct Core {
 
 impl Composer {
     pub(crate) fn new(services: Services) -> Self {
-        let core = Core { columns: 80, ..Core::default() };
-        Composer { core: Arc::new(Mutex::new(core)), services }
+        let core = Core {
+            columns: 80,
+            ..Core::default()
+        };
+        Composer {
+            core: Arc::new(Mutex::new(core)),
+            services,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
@@ -98,13 +104,19 @@ impl Composer {
         }
         match &state.get().activity {
             Activity::Idle => None,
-            Activity::Running { operation_id, cancelling, .. } => Some((operation_id.clone(), *cancelling)),
+            Activity::Running {
+                operation_id,
+                cancelling,
+                ..
+            } => Some((operation_id.clone(), *cancelling)),
         }
     }
 
     /// Asks the session to end what runs. False when nothing does.
     pub(crate) fn interrupt(&self) -> bool {
-        let Some((operation, _)) = self.running() else { return false };
+        let Some((operation, _)) = self.running() else {
+            return false;
+        };
         let Services { chat, ui, .. } = self.services.clone();
         self.services.spawner.spawn("interrupt", async move {
             if let Err(error) = chat.request_abort(&Context::background(), operation).await {
@@ -131,18 +143,27 @@ impl Composer {
             return self.give_back(draft);
         }
         let state = self.services.chat.state().get();
-        let Some(last) = state.queue.last().cloned() else { return };
+        let Some(last) = state.queue.last().cloned() else {
+            return;
+        };
         let composer = self.clone();
         self.services.spawner.spawn("withdraw", async move {
             let ui = &composer.services.ui;
-            match composer.services.chat.withdraw(&Context::background(), last.id).await {
+            match composer
+                .services
+                .chat
+                .withdraw(&Context::background(), last.id)
+                .await
+            {
                 Ok(true) => {
                     let said = last.text.trim().to_owned();
                     let kept = composer.lock().history(&composer.services).find(&said);
                     composer.give_back(kept.unwrap_or_else(|| Draft::plain(&said)));
                 }
                 Ok(false) => ui.toast("too late: the message has been delivered"),
-                Err(error) => ui.toast(Toast::error(format!("could not take the message back: {error}"))),
+                Err(error) => ui.toast(Toast::error(format!(
+                    "could not take the message back: {error}"
+                ))),
             }
         });
     }
@@ -155,15 +176,6 @@ impl Composer {
         self.lock().editor.replace(edited);
         self.services.ui.redraw();
         Ok(())
-    }
-
-    /// Looks again for what could not be found while there was no session.
-    pub(crate) fn look_again(&self) {
-        let mut core = self.lock();
-        if core.list.is_none() && core.search.as_ref().is_some_and(|(_, task)| task.is_finished()) {
-            core.stop_search();
-            self.complete(&mut core);
-        }
     }
 
     /// Puts text at the cursor.
@@ -191,14 +203,18 @@ impl Composer {
             }
             // A path may begin a message; a single word is a mistyped command.
             if !name.contains('/') && !name.is_empty() {
-                let note = format!("there is no command /{name}; type / to see them all, or a space before it to send it as text");
+                let note = format!(
+                    "there is no command /{name}; type / to see them all, or a space before it to send it as text"
+                );
                 return self.services.ui.toast(Toast::warning(note));
             }
         }
         let draft = self.keep(core);
         self.close_list(core);
         let attachment = self.services.attachment.get();
-        self.services.outbox.push(draft, delivery, attachment.target());
+        self.services
+            .outbox
+            .push(draft, delivery, attachment.target());
     }
 
     /// Takes the draft out and keeps it in the history.
@@ -243,113 +259,6 @@ impl Composer {
         self.services.ui.redraw();
     }
 
-    /// Brings the list of candidates in line with what stands at the cursor.
-    fn complete(&self, core: &mut Core) {
-        let find = |name: &str| self.services.commands.find_slash(name);
-        let trigger = completion::trigger(core.editor.text(), core.editor.cursor(), find);
-        if core.dismissed.is_some() && core.dismissed != trigger.as_ref().map(|trigger| trigger.range.start) {
-            core.dismissed = None;
-        }
-        let Some(trigger) = trigger.filter(|_| core.dismissed.is_none()) else { return self.close_list(core) };
-        match &trigger.topic {
-            Topic::Command => {
-                let candidates = completion::commands(&trigger.query, self.services.commands.list());
-                core.stop_search();
-                self.show(core, List::new(trigger, candidates));
-            }
-            Topic::File | Topic::Argument(_) => self.look_up(core, trigger),
-        }
-    }
-
-    fn look_up(&self, core: &mut Core, trigger: Trigger) {
-        if core.search.as_ref().is_some_and(|(wanted, task)| *wanted == trigger && !task.is_finished()) {
-            return;
-        }
-        // What is shown stays until there is something better, unless it is about something else.
-        match &mut core.list {
-            Some(list) if list.trigger.topic == trigger.topic && list.trigger.range.start == trigger.range.start => {
-                list.trigger = trigger.clone();
-            }
-            _ => self.hide(core),
-        }
-        core.stop_search();
-        let (composer, wanted) = (self.clone(), trigger.clone());
-        let task = self.services.spawner.spawn("completion", async move {
-            let cx = Context::background();
-            let candidates = match &wanted.topic {
-                Topic::Argument(command) => {
-                    completion::values(composer.services.commands.complete(&cx, command, &wanted.query).await)
-                }
-                _ => {
-                    let limit = u32::try_from(LIMIT).unwrap_or(u32::MAX);
-                    match composer.services.files.search(&cx, wanted.query.clone(), limit).await {
-                        Ok(matches) => completion::files(matches),
-                        Err(error) => {
-                            tracing::debug!(%error, "no files to complete from");
-                            Vec::new()
-                        }
-                    }
-                }
-            };
-            let mut core = composer.lock();
-            if core.search.as_ref().is_some_and(|(current, _)| *current == wanted) {
-                composer.show(&mut core, List::new(wanted, candidates));
-                drop(core);
-                composer.services.ui.redraw();
-            }
-        });
-        core.search = Some((trigger, task));
-    }
-
-    fn show(&self, core: &mut Core, list: List) {
-        if list.candidates.is_empty() {
-            return self.hide(core);
-        }
-        core.list = Some(list);
-        if core.popup.as_ref().is_none_or(OverlayHandle::is_closed) {
-            let overlay = Overlay::new(ListView::new(self.clone()))
-                .placement(OverlayPlacement::AboveComposer { height: LIST_ROWS })
-                .frameless()
-                .passive();
-            core.popup = Some(self.services.ui.open(overlay));
-        }
-    }
-
-    fn hide(&self, core: &mut Core) {
-        core.list = None;
-        if let Some(popup) = core.popup.take() {
-            popup.close();
-        }
-    }
-
-    fn close_list(&self, core: &mut Core) {
-        core.stop_search();
-        self.hide(core);
-    }
-
-    /// Takes the selected candidate; `enter` also runs what it completes.
-    fn accept(&self, core: &mut Core, enter: bool) {
-        let Some((trigger, chosen)) = core.list.as_ref().and_then(|list| Some((list.trigger.clone(), list.chosen()?.clone())))
-        else {
-            return;
-        };
-        if let (true, Some(command)) = (enter, &chosen.runs) {
-            core.editor.replace(Draft::plain(chosen.insert.trim_end()));
-            self.keep(core);
-            self.close_list(core);
-            return self.services.commands.run(command, CommandArguments::default());
-        }
-        let text = core.editor.text();
-        // A file may be completed in the middle of a text: no second space.
-        let spaced = text[trigger.range.end.min(text.len())..].starts_with(char::is_whitespace);
-        let insert = if spaced { chosen.insert.trim_end() } else { &chosen.insert };
-        core.editor.replace_range(trigger.range.clone(), insert);
-        if enter && matches!(trigger.topic, Topic::Argument(_)) {
-            return self.submit(core, Delivery::Steer);
-        }
-        if chosen.goes_on { self.complete(core) } else { self.close_list(core) }
-    }
-
     /// What the conversation holds of the person, oldest first.
     fn said(&self) -> Vec<String> {
         if self.services.transcript.is_stale() {
@@ -357,7 +266,11 @@ impl Composer {
         }
         let transcript = self.services.transcript.get();
         let said = transcript.items.iter().filter_map(|item| match &item.body {
-            ItemBody::User { text, synthetic: false, .. } => Some(text.clone()),
+            ItemBody::User {
+                text,
+                synthetic: false,
+                ..
+            } => Some(text.clone()),
             _ => None,
         });
         said.collect()
@@ -366,7 +279,12 @@ impl Composer {
 
 impl Core {
     fn history(&mut self, services: &Services) -> &mut History {
-        let session = services.attachment.get().target().unwrap_or_default().to_owned();
+        let session = services
+            .attachment
+            .get()
+            .target()
+            .unwrap_or_default()
+            .to_owned();
         if !session.is_empty()
             && let Some(early) = self.histories.remove("")
         {

@@ -2,7 +2,9 @@
 
 use bezel_api_tui::ratatui::buffer::Buffer;
 use bezel_api_tui::ratatui::layout::{Position, Rect};
-use bezel_api_tui::{EventContext, Handled, InputEvent, KeyStroke, MouseButton, MouseEventKind, RenderContext, View};
+use bezel_api_tui::{
+    EventContext, Handled, InputEvent, KeyStroke, MouseButton, MouseEventKind, RenderContext, View,
+};
 use bezel_presentation::text::Role;
 use bezel_presentation::{StyledLine, StyledSpan};
 use tokio::time::Instant;
@@ -33,26 +35,52 @@ impl View for ComposerView {
         let core = &mut *core;
         core.columns = columns(area.width);
         let [top, text, bottom] = parts(area);
-        let border = if cx.is_focused() { Role::Border } else { Role::Faint };
+        let border = if cx.is_focused() {
+            Role::Border
+        } else {
+            Role::Faint
+        };
         rule(buffer, top, border, None, cx);
         rule(buffer, bottom, border, self.0.hint(core, cx), cx);
 
-        let mark = if cx.is_focused() { Role::Accent } else { Role::Faint };
-        cx.paint().draw_line(buffer, text, &StyledLine::new("›", mark));
+        let mark = if cx.is_focused() {
+            Role::Accent
+        } else {
+            Role::Faint
+        };
+        cx.paint()
+            .draw_line(buffer, text, &StyledLine::new("›", mark));
         let layout = Layout::new(core.editor.draft(), core.columns);
         let (row, column) = layout.position(core.editor.draft(), core.editor.cursor());
         let visible = usize::from(text.height).max(1);
-        core.scroll = core.scroll.clamp((row + 1).saturating_sub(visible), row).min(layout.rows.len().saturating_sub(visible));
-        let field = Rect { x: text.x + MARK.min(text.width), width: text.width.saturating_sub(MARK), ..text };
+        core.scroll = core
+            .scroll
+            .clamp((row + 1).saturating_sub(visible), row)
+            .min(layout.rows.len().saturating_sub(visible));
+        let field = Rect {
+            x: text.x + MARK.min(text.width),
+            width: text.width.saturating_sub(MARK),
+            ..text
+        };
         if core.editor.is_empty() {
-            cx.paint().draw_line(buffer, field, &StyledLine::new(PLACEHOLDER, Role::Placeholder));
+            cx.paint().draw_line(
+                buffer,
+                field,
+                &StyledLine::new(PLACEHOLDER, Role::Placeholder),
+            );
         }
         for (line, range) in field.rows().zip(layout.rows.iter().skip(core.scroll)) {
             let pieces = shown(core.editor.draft(), range.clone()).into_iter();
-            let spans = pieces.map(|(piece, chip)| StyledSpan::new(piece, if chip { Role::Link } else { Role::Text }));
-            cx.paint().draw_line(buffer, line, &StyledLine::from(spans.collect::<Vec<_>>()));
+            let spans = pieces.map(|(piece, chip)| {
+                StyledSpan::new(piece, if chip { Role::Link } else { Role::Text })
+            });
+            cx.paint()
+                .draw_line(buffer, line, &StyledLine::from(spans.collect::<Vec<_>>()));
         }
-        let x = field.x.saturating_add(u16::try_from(column).unwrap_or(u16::MAX)).min(area.right().saturating_sub(1));
+        let x = field
+            .x
+            .saturating_add(u16::try_from(column).unwrap_or(u16::MAX))
+            .min(area.right().saturating_sub(1));
         let y = field.y + u16::try_from(row - core.scroll).unwrap_or(0);
         cx.place_cursor(Position { x, y });
     }
@@ -65,7 +93,9 @@ impl View for ComposerView {
                 true
             }
             InputEvent::Mouse(mouse) => match mouse.kind {
-                MouseEventKind::Down(MouseButton::Left) => self.0.click(cx.area(), mouse.column, mouse.row),
+                MouseEventKind::Down(MouseButton::Left) => {
+                    self.0.click(cx.area(), mouse.column, mouse.row)
+                }
                 _ => false,
             },
             InputEvent::Focused | InputEvent::Blurred => false,
@@ -87,7 +117,9 @@ impl Composer {
         if core.editor.draft().is_blank() || core.list.is_some() {
             return None;
         }
-        self.running().is_some().then(|| hints(&[("enter", "steer"), ("tab", "queue")]))
+        self.running()
+            .is_some()
+            .then(|| hints(&[("enter", "steer"), ("tab", "queue")]))
     }
 
     fn click(&self, area: Rect, column: u16, row: u16) -> bool {
@@ -111,21 +143,38 @@ fn columns(width: u16) -> usize {
 }
 
 fn parts(area: Rect) -> [Rect; 3] {
-    let top = Rect { height: area.height.min(1), ..area };
-    let bottom = Rect { y: area.bottom().saturating_sub(1).max(area.y), height: area.height.saturating_sub(1).min(1), ..area };
-    let text = Rect { y: area.y + top.height, height: area.height.saturating_sub(2), ..area };
+    let top = Rect {
+        height: area.height.min(1),
+        ..area
+    };
+    let bottom = Rect {
+        y: area.bottom().saturating_sub(1).max(area.y),
+        height: area.height.saturating_sub(1).min(1),
+        ..area
+    };
+    let text = Rect {
+        y: area.y + top.height,
+        height: area.height.saturating_sub(2),
+        ..area
+    };
     [top, text, bottom]
 }
 
-fn rule(buffer: &mut Buffer, area: Rect, role: Role, hint: Option<StyledLine>, cx: &RenderContext<'_>) {
+fn rule(
+    buffer: &mut Buffer,
+    area: Rect,
+    role: Role,
+    hint: Option<StyledLine>,
+    cx: &RenderContext<'_>,
+) {
     let width = usize::from(area.width);
     let line = |columns: usize| StyledSpan::new("─".repeat(columns), role);
     let whole = match hint {
         Some(hint) if hint.width() + 6 <= width => {
             let left = width - hint.width() - 4;
-            let mut whole = StyledLine::from(vec![line(left), StyledSpan::new(" ", role)]);
+            let mut whole = StyledLine::from(vec![line(left), StyledSpan::new(" ", Role::Border)]);
             hint.spans.into_iter().for_each(|span| whole.push(span));
-            whole.push(StyledSpan::new(" ", role));
+            whole.push(StyledSpan::new(" ", Role::Border));
             whole.push(line(2));
             whole
         }

@@ -1,3 +1,5 @@
+//! Writing in the composer.
+
 use bezel_api_tui::{Launch, MouseButton, MouseEventKind};
 
 use super::support::{Stage, text, waited};
@@ -26,7 +28,10 @@ async fn several_lines_grow_the_composer_up_to_a_third() {
     assert_eq!(Stage::written(&screen).split('\n').count(), 8);
     stage.tui.type_text("last").await;
     stage.tui.press("enter").await;
-    assert_eq!(text(&stage.played.prompted(1).await[0]), "one\ntwo\nthree\nfoura\nb\nc\nd\ne\nf\nlast");
+    assert_eq!(
+        text(&stage.played.prompted(1).await[0]),
+        "one\ntwo\nthree\nfoura\nb\nc\nd\ne\nf\nlast"
+    );
 }
 
 #[tokio::test]
@@ -38,7 +43,10 @@ async fn a_long_paste_is_short_on_the_screen_and_whole_when_sent() {
     assert_eq!(Stage::written(&screen), "explain [pasted 123 lines]");
     stage.tui.press("enter").await;
     let sent = text(&stage.played.prompted(1).await[0]);
-    assert!(sent.starts_with("explain line 1\n") && sent.ends_with("line 123"), "{sent}");
+    assert!(
+        sent.starts_with("explain line 1\n") && sent.ends_with("line 123"),
+        "{sent}"
+    );
 }
 
 #[tokio::test]
@@ -52,7 +60,10 @@ async fn a_picture_is_attached_by_its_path() {
     stage.tui.wait_for_text("what is [image my shot.png]").await;
     stage.tui.type_text("?").await;
     stage.tui.press("enter").await;
-    assert_eq!(text(&stage.played.prompted(1).await[0]), "what is<image/png>?");
+    assert_eq!(
+        text(&stage.played.prompted(1).await[0]),
+        "what is<image/png>?"
+    );
     // What only looks like a path stays text.
     stage.tui.paste("/nowhere/at/all.png").await;
     stage.tui.wait_for_text("/nowhere/at/all.png").await;
@@ -71,7 +82,10 @@ async fn files_are_completed_after_an_at_sign() {
     stage.tui.wait_for_text("docs/my notes.md").await;
     stage.tui.press("enter").await;
     stage.tui.press("enter").await;
-    assert_eq!(text(&stage.played.prompted(1).await[0]), "look at @src/main.rs and @\"docs/my notes.md\"");
+    assert_eq!(
+        text(&stage.played.prompted(1).await[0]),
+        "look at @src/main.rs and @\"docs/my notes.md\""
+    );
 }
 
 #[tokio::test]
@@ -82,8 +96,14 @@ async fn a_directory_is_a_step_and_esc_closes_the_list_for_this_word() {
     insta::assert_snapshot!(screen.text().trim_start());
     stage.tui.press("up").await;
     stage.tui.press("tab").await;
-    waited(&stage.played.searched, |searched| searched.last().is_some_and(|query| query == "src/")).await;
-    stage.tui.wait_for(|screen| Stage::written(screen) == "@src/" && screen.contains("src/lib.rs")).await;
+    waited(&stage.played.searched, |searched| {
+        searched.last().is_some_and(|query| query == "src/")
+    })
+    .await;
+    stage
+        .tui
+        .wait_for(|screen| Stage::written(screen) == "@src/" && screen.contains("src/lib.rs"))
+        .await;
     stage.tui.press("esc").await;
     let screen = stage.tui.type_text("li").await;
     assert!(!screen.contains("src/lib.rs"), "{}", screen.text());
@@ -95,7 +115,11 @@ async fn a_directory_is_a_step_and_esc_closes_the_list_for_this_word() {
 async fn commands_are_completed_and_run() {
     let stage = Stage::attached().await;
     let screen = stage.tui.type_text("/").await;
-    assert!(screen.contains("/compact [what matters]") && screen.contains("/help"), "{}", screen.text());
+    assert!(
+        screen.contains("/compact [what matters]") && screen.contains("/help"),
+        "{}",
+        screen.text()
+    );
     insta::assert_snapshot!(screen.text().trim_start());
     let screen = stage.tui.type_text("gr").await;
     assert!(screen.contains("› /greet <name>"), "{}", screen.text());
@@ -106,7 +130,10 @@ async fn commands_are_completed_and_run() {
     let screen = stage.tui.wait_for_text("hello Ada").await;
     assert!(screen.contains("Ask for a change"), "{}", screen.text());
     stage.tui.type_text("/comp\n").await;
-    assert_eq!(waited(&stage.played.compacted, |compacted| !compacted.is_empty()).await, [None]);
+    assert_eq!(
+        waited(&stage.played.compacted, |compacted| !compacted.is_empty()).await,
+        [None]
+    );
     stage.tui.type_text("/compact keep the plan\n").await;
     let compacted = waited(&stage.played.compacted, |compacted| compacted.len() == 2).await;
     assert_eq!(compacted[1].as_deref(), Some("keep the plan"));
@@ -117,11 +144,17 @@ async fn commands_are_completed_and_run() {
 async fn a_mistyped_command_is_kept_and_a_path_is_text() {
     let stage = Stage::attached().await;
     stage.tui.type_text("/nonsense please\n").await;
-    let screen = stage.tui.wait_for_text("there is no command /nonsense").await;
+    let screen = stage
+        .tui
+        .wait_for_text("there is no command /nonsense")
+        .await;
     assert_eq!(Stage::written(&screen), "/nonsense please");
     stage.tui.press("ctrl+u").await;
     stage.tui.type_text("/etc/hosts is wrong\n").await;
-    assert_eq!(text(&stage.played.prompted(1).await[0]), "/etc/hosts is wrong");
+    assert_eq!(
+        text(&stage.played.prompted(1).await[0]),
+        "/etc/hosts is wrong"
+    );
 }
 
 #[tokio::test]
@@ -167,7 +200,10 @@ async fn esc_alone_clears_nothing_after_a_second() {
     let stage = Stage::detached(Launch::default()).await;
     stage.tui.type_text("keep me").await;
     stage.tui.press("esc").await;
-    let screen = stage.tui.wait_for(|screen| !screen.contains("again to clear")).await;
+    let screen = stage
+        .tui
+        .wait_for(|screen| !screen.contains("again to clear"))
+        .await;
     assert_eq!(Stage::written(&screen), "keep me");
     let screen = stage.tui.press("esc").await;
     assert_eq!(Stage::written(&screen), "keep me");
@@ -188,14 +224,20 @@ async fn keys_of_emacs_edit() {
     stage.tui.press("ctrl+d").await;
     assert_eq!(written("ctrl+e").await, "ne two");
     assert_eq!(written("alt+backspace").await, "ne");
-    assert_eq!(written("ctrl+u").await, "Ask for a change · @ for files · / for commands");
+    assert_eq!(
+        written("ctrl+u").await,
+        "Ask for a change · @ for files · / for commands"
+    );
 }
 
 #[tokio::test]
 async fn a_click_places_the_cursor() {
     let stage = Stage::attached().await;
     stage.tui.type_text("hello").await;
-    let screen = stage.tui.mouse(MouseEventKind::Down(MouseButton::Left), 4, 21).await;
+    let screen = stage
+        .tui
+        .mouse(MouseEventKind::Down(MouseButton::Left), 4, 21)
+        .await;
     assert_eq!(screen.cursor(), Some((4, 21)));
     let screen = stage.tui.type_text("X").await;
     assert_eq!(Stage::written(&screen), "heXllo");
@@ -204,11 +246,20 @@ async fn a_click_places_the_cursor() {
 #[tokio::test]
 async fn a_resize_keeps_the_text_and_breaks_it_anew() {
     let stage = Stage::attached().await;
-    stage.tui.type_text("the quick brown fox jumps over the lazy dog").await;
+    stage
+        .tui
+        .type_text("the quick brown fox jumps over the lazy dog")
+        .await;
     let screen = stage.tui.resize(24, 12).await;
-    assert_eq!(Stage::written(&screen), "the quick brown fox\njumps over the lazy\ndog");
+    assert_eq!(
+        Stage::written(&screen),
+        "the quick brown fox\njumps over the lazy\ndog"
+    );
     let screen = stage.tui.resize(100, 30).await;
-    assert_eq!(Stage::written(&screen), "the quick brown fox jumps over the lazy dog");
+    assert_eq!(
+        Stage::written(&screen),
+        "the quick brown fox jumps over the lazy dog"
+    );
 }
 
 #[tokio::test]

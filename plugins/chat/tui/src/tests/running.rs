@@ -1,4 +1,8 @@
-use bezel_chat_contract::{Activity, Delivery, Failure, FailureKind, Outcome, OutcomeStatus, Phase};
+//! What is shown and can be done while a turn runs.
+
+use bezel_chat_contract::{
+    Activity, Delivery, Failure, FailureKind, Outcome, OutcomeStatus, Phase,
+};
 use bezel_context::Context;
 use bezel_host_tui::Screen;
 use bezel_session_types::OperationId;
@@ -8,7 +12,11 @@ use super::support::{Stage, queued, text, waited};
 
 /// The screen with the spinner standing still.
 fn still(screen: &Screen) -> String {
-    screen.text().replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*").trim_start().to_owned()
+    screen
+        .text()
+        .replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*")
+        .trim_start()
+        .to_owned()
 }
 
 #[tokio::test]
@@ -20,15 +28,27 @@ async fn a_turn_shows_what_goes_on_and_for_how_long() {
         (Phase::Thinking, "Thinking… · 12s"),
         (Phase::Answering, "Writing… · 12s"),
         (Phase::Compacting, "Summarising the conversation… · 12s"),
-        (Phase::Tools { names: vec!["read".into(), "read".into(), "grep".into()] }, "Running read ×2, grep · 12s"),
+        (
+            Phase::Tools {
+                names: vec!["read".into(), "read".into(), "grep".into()],
+            },
+            "Running read ×2, grep · 12s",
+        ),
     ];
     for (phase, shown) in cases {
         stage.played.run(phase);
         stage.tui.wait_for_text(shown).await;
     }
-    let retrying = Phase::Retrying { attempt: 3, at: "2026-03-01T12:00:08.2Z".into(), reason: "429 too many requests".into() };
+    let retrying = Phase::Retrying {
+        attempt: 3,
+        at: "2026-03-01T12:00:08.2Z".into(),
+        reason: "429 too many requests".into(),
+    };
     stage.played.run(retrying);
-    let screen = stage.tui.wait_for_text("Trying again in 9s (try 3) · 429 too many requests").await;
+    let screen = stage
+        .tui
+        .wait_for_text("Trying again in 9s (try 3) · 429 too many requests")
+        .await;
     insta::assert_snapshot!(still(&screen));
 }
 
@@ -36,7 +56,10 @@ async fn a_turn_shows_what_goes_on_and_for_how_long() {
 async fn tokens_are_counted_from_the_beginning_of_the_turn() {
     let stage = Stage::attached().await;
     let usage = |output| UsageState {
-        total: bezel_session_types::Usage { output, ..Default::default() },
+        total: bezel_session_types::Usage {
+            output,
+            ..Default::default()
+        },
         ..UsageState::default()
     };
     stage.played.usage.set(&Context::background(), usage(5_000));
@@ -66,14 +89,27 @@ async fn while_it_works_enter_steers_and_tab_queues() {
     stage.played.run(Phase::Answering);
     stage.tui.wait_for_text("Writing…").await;
     let screen = stage.tui.type_text("also the docs").await;
-    assert!(screen.contains("enter steer · tab queue"), "{}", screen.text());
+    assert!(
+        screen.contains("enter steer · tab queue"),
+        "{}",
+        screen.text()
+    );
     stage.tui.press("enter").await;
     stage.tui.type_text("then run the tests").await;
     stage.tui.press("tab").await;
     let prompts = stage.played.prompted(2).await;
-    assert_eq!(prompts.iter().map(|prompt| prompt.delivery).collect::<Vec<_>>(), [Delivery::Steer, Delivery::Queue]);
+    assert_eq!(
+        prompts
+            .iter()
+            .map(|prompt| prompt.delivery)
+            .collect::<Vec<_>>(),
+        [Delivery::Steer, Delivery::Queue]
+    );
     stage.played.set(|state| {
-        state.queue = vec![queued("e1", "also the docs", Delivery::Steer), queued("e2", "then run the tests", Delivery::Queue)];
+        state.queue = vec![
+            queued("e1", "also the docs", Delivery::Steer),
+            queued("e2", "then run the tests", Delivery::Queue),
+        ];
     });
     let screen = stage.tui.wait_for_text("queued  then run the tests").await;
     insta::assert_snapshot!(still(&screen));
@@ -84,11 +120,17 @@ async fn the_last_pending_message_can_be_taken_back() {
     let stage = Stage::attached().await;
     stage.played.run(Phase::Answering);
     stage.played.set(|state| {
-        state.queue = vec![queued("e1", "first", Delivery::Steer), queued("e2", "second", Delivery::Queue)];
+        state.queue = vec![
+            queued("e1", "first", Delivery::Steer),
+            queued("e2", "second", Delivery::Queue),
+        ];
     });
     stage.tui.wait_for_text("second").await;
     stage.tui.press("alt+up").await;
-    let screen = stage.tui.wait_for(|screen| !screen.contains("queued")).await;
+    let screen = stage
+        .tui
+        .wait_for(|screen| !screen.contains("queued"))
+        .await;
     assert_eq!(Stage::written(&screen), "second");
     let withdrawn = waited(&stage.played.withdrawn, |withdrawn| !withdrawn.is_empty()).await;
     assert_eq!(withdrawn[0].as_str(), "e2");
@@ -99,24 +141,54 @@ async fn the_last_pending_message_can_be_taken_back() {
 async fn many_pending_messages_are_counted() {
     let stage = Stage::attached().await;
     stage.played.set(|state| {
-        state.queue = (1..=9).map(|number| queued(&format!("e{number}"), &format!("message {number}"), Delivery::Queue)).collect();
+        state.queue = (1..=9)
+            .map(|number| {
+                queued(
+                    &format!("e{number}"),
+                    &format!("message {number}"),
+                    Delivery::Queue,
+                )
+            })
+            .collect();
     });
     let screen = stage.tui.wait_for_text("message 9").await;
-    assert!(screen.contains("(+5) message 6") && !screen.contains("message 5"), "{}", screen.text());
+    assert!(
+        screen.contains("(+5) message 6") && !screen.contains("message 5"),
+        "{}",
+        screen.text()
+    );
 }
 
 #[tokio::test]
 async fn a_failed_turn_says_why_until_the_next_one() {
     let stage = Stage::attached().await;
-    let failure = Failure { kind: FailureKind::Authentication, message: "the key of anthropic was refused (401); set ANTHROPIC_API_KEY and start again".into() };
+    let failure = Failure {
+        kind: FailureKind::Authentication,
+        message: "the key of anthropic was refused (401); set ANTHROPIC_API_KEY and start again"
+            .into(),
+    };
     stage.played.set(|state| {
         let (operation_id, status) = (OperationId::new("op"), OutcomeStatus::Failed);
-        state.last = Some(Outcome { operation_id, status, error: Some(failure) });
+        state.last = Some(Outcome {
+            operation_id,
+            status,
+            error: Some(failure),
+        });
     });
-    let screen = stage.tui.wait_for_text("✗ the key of anthropic was refused").await;
-    assert!(screen.contains("set ANTHROPIC_API_KEY"), "{}", screen.text());
+    let screen = stage
+        .tui
+        .wait_for_text("✗ the key of anthropic was refused")
+        .await;
+    assert!(
+        screen.contains("set ANTHROPIC_API_KEY"),
+        "{}",
+        screen.text()
+    );
     stage.played.run(Phase::Starting);
-    stage.tui.wait_for(|screen| !screen.contains("was refused")).await;
+    stage
+        .tui
+        .wait_for(|screen| !screen.contains("was refused"))
+        .await;
 }
 
 #[tokio::test]
@@ -125,7 +197,10 @@ async fn a_session_that_is_not_there_runs_nothing() {
     stage.played.run(Phase::Answering);
     stage.tui.wait_for_text("Writing…").await;
     stage.stop_worker().await;
-    stage.tui.wait_for(|screen| !screen.contains("Writing…")).await;
+    stage
+        .tui
+        .wait_for(|screen| !screen.contains("Writing…"))
+        .await;
     let screen = stage.tui.press("esc").await;
     assert!(!screen.contains("Interrupting"), "{}", screen.text());
     assert!(stage.played.aborted.borrow().is_empty());
@@ -137,7 +212,10 @@ async fn after_the_turn_a_message_starts_the_next() {
     stage.played.run(Phase::Answering);
     stage.tui.wait_for_text("Writing…").await;
     stage.played.set(|state| state.activity = Activity::Idle);
-    stage.tui.wait_for(|screen| !screen.contains("Writing…")).await;
+    stage
+        .tui
+        .wait_for(|screen| !screen.contains("Writing…"))
+        .await;
     stage.tui.type_text("next").await;
     // Tab queues nothing when nothing runs.
     let screen = stage.tui.press("tab").await;

@@ -1,3 +1,5 @@
+//! Sending, refusals and reconnects.
+
 use bezel_api_tui::Launch;
 use bezel_chat_contract::Delivery;
 use tokio::sync::Semaphore;
@@ -9,11 +11,17 @@ async fn what_is_written_is_sent_once() {
     let stage = Stage::attached().await;
     stage.tui.type_text("fix the parser\n").await;
     let prompts = stage.played.prompted(1).await;
-    assert_eq!((text(&prompts[0]).as_str(), prompts[0].delivery), ("fix the parser", Delivery::Steer));
+    assert_eq!(
+        (text(&prompts[0]).as_str(), prompts[0].delivery),
+        ("fix the parser", Delivery::Steer)
+    );
     stage.tui.type_text("and the lexer\n").await;
     let prompts = stage.played.prompted(2).await;
     assert_ne!(prompts[0].command_id, prompts[1].command_id);
-    let screen = stage.tui.wait_for(|screen| !screen.contains("sending")).await;
+    let screen = stage
+        .tui
+        .wait_for(|screen| !screen.contains("sending"))
+        .await;
     assert!(screen.contains("Ask for a change"), "{}", screen.text());
     assert_eq!(stage.played.prompts.borrow().len(), 2);
 }
@@ -30,9 +38,14 @@ async fn nothing_blank_is_sent() {
 #[tokio::test]
 async fn a_refused_message_comes_back_with_the_reason() {
     let stage = Stage::attached().await;
-    stage.played.refuse("no model is configured; choose one with /model");
+    stage
+        .played
+        .refuse("no model is configured; choose one with /model");
     stage.tui.type_text("do it\n").await;
-    let screen = stage.tui.wait_for_text("no model is configured; choose one with /model").await;
+    let screen = stage
+        .tui
+        .wait_for_text("no model is configured; choose one with /model")
+        .await;
     assert_eq!(Stage::written(&screen), "do it");
 }
 
@@ -46,7 +59,10 @@ async fn a_refused_message_comes_before_what_was_written_since() {
     let screen = stage.tui.type_text("second").await;
     assert!(screen.contains("sending first"), "{}", screen.text());
     stage.played.gate.add_permits(1);
-    let screen = stage.tui.wait_for(|screen| Stage::written(screen).contains("first")).await;
+    let screen = stage
+        .tui
+        .wait_for(|screen| Stage::written(screen).contains("first"))
+        .await;
     assert_eq!(Stage::written(&screen), "first\n\nsecond");
 }
 
@@ -58,12 +74,18 @@ async fn writing_ahead_is_sent_when_the_session_is_there() {
     stage.tui.type_text("bird\n").await;
     stage.attach(SESSION).await;
     let prompts = stage.played.prompted(2).await;
-    assert_eq!(prompts.iter().map(text).collect::<Vec<_>>(), ["early", "bird"]);
+    assert_eq!(
+        prompts.iter().map(text).collect::<Vec<_>>(),
+        ["early", "bird"]
+    );
 }
 
 #[tokio::test]
 async fn the_prompt_of_the_command_line_is_sent_first() {
-    let launch = Launch { prompt: "from the shell".into(), ..Launch::default() };
+    let launch = Launch {
+        prompt: "from the shell".into(),
+        ..Launch::default()
+    };
     let mut stage = Stage::detached(launch).await;
     stage.attach(SESSION).await;
     assert_eq!(text(&stage.played.prompted(1).await[0]), "from the shell");
@@ -81,8 +103,14 @@ async fn after_a_lost_connection_the_same_command_is_sent_again() {
     stage.server.restore();
     stage.bind(SESSION).await;
     let prompts = stage.played.prompted(2).await;
-    assert_eq!(prompts[0], prompts[1], "the command id and the content are the same");
-    stage.tui.wait_for(|screen| !screen.contains("once only")).await;
+    assert_eq!(
+        prompts[0], prompts[1],
+        "the command id and the content are the same"
+    );
+    stage
+        .tui
+        .wait_for(|screen| !screen.contains("once only"))
+        .await;
 }
 
 #[tokio::test]
@@ -113,6 +141,9 @@ async fn esc_takes_back_what_was_not_sent_yet() {
     let stage = Stage::detached(Launch::default()).await;
     stage.tui.type_text("too early\n").await;
     stage.tui.press("esc").await;
-    let screen = stage.tui.wait_for(|screen| !screen.contains("waiting")).await;
+    let screen = stage
+        .tui
+        .wait_for(|screen| !screen.contains("waiting"))
+        .await;
     assert_eq!(Stage::written(&screen), "too early");
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::{Facet, Launch, Placement, RenderContext, Slot, TuiContext, segment};
 use bezel_chat_contract::{
-    Activity, Chat, ChatClient, ChatError, ChatState, Outcome, Phase, PromptReply, PromptRequest, QueuedMessage,
+    Activity, Chat, ChatClient, ChatError, ChatState, Outcome, Phase, PromptReply, PromptRequest,
+    QueuedMessage,
 };
 use bezel_context::Context;
 use bezel_files_contract::{FileMatch, Files, FilesClient};
@@ -16,10 +17,13 @@ use bezel_presentation::text::Role;
 use bezel_rpc::{AttachmentState, State, StateCell};
 use bezel_session_types::{EntryId, OperationId, SessionId, ToolResultMessage, UserContent};
 use bezel_sessions_contract::{
-    CreateSession, LaunchEnvironment, SessionError, SessionManagement, SessionManagementClient, SessionSummary,
+    CreateSession, LaunchEnvironment, SessionError, SessionManagement, SessionManagementClient,
+    SessionSummary,
 };
 use bezel_testkit::{FakeServer, FakeWorker};
-use bezel_transcript_contract::{Item, ItemBody, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState};
+use bezel_transcript_contract::{
+    Item, ItemBody, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState,
+};
 use bezel_usage_contract::{Usage, UsageClient, UsageState};
 use tokio::sync::{Semaphore, watch};
 
@@ -81,14 +85,28 @@ impl Played {
         let item = |(place, text): (usize, &&str)| Item {
             id: format!("said-{place}"),
             at: NOW.into(),
-            body: ItemBody::User { text: (*text).into(), images: 0, synthetic: false },
+            body: ItemBody::User {
+                text: (*text).into(),
+                images: 0,
+                synthetic: false,
+            },
         };
         let items = texts.iter().enumerate().map(item).collect();
-        self.transcript.set(&Context::background(), TranscriptState { items, ..TranscriptState::default() });
+        self.transcript.set(
+            &Context::background(),
+            TranscriptState {
+                items,
+                ..TranscriptState::default()
+            },
+        );
     }
 
     pub(super) fn refuse(&self, error: &str) {
-        let reply = PromptReply { accepted: false, operation_id: None, error: Some(error.into()) };
+        let reply = PromptReply {
+            accepted: false,
+            operation_id: None,
+            error: Some(error.into()),
+        };
         self.replies.lock().unwrap().push_back(reply);
     }
 
@@ -101,8 +119,12 @@ impl Played {
 /// Waits until what was noted is as wished.
 pub(super) async fn waited<T: Clone>(noted: &watch::Sender<T>, fits: impl FnMut(&T) -> bool) -> T {
     let mut noted = noted.subscribe();
-    let found = tokio::time::timeout(std::time::Duration::from_secs(20), noted.wait_for(fits)).await;
-    found.expect("it never came").expect("the fake lives").clone()
+    let found =
+        tokio::time::timeout(std::time::Duration::from_secs(20), noted.wait_for(fits)).await;
+    found
+        .expect("it never came")
+        .expect("the fake lives")
+        .clone()
 }
 
 pub(super) fn text(request: &PromptRequest) -> String {
@@ -122,13 +144,28 @@ impl Chat for Fake {
 
     async fn prompt(&self, _cx: &Context, request: PromptRequest) -> PromptReply {
         self.0.prompts.send_modify(|prompts| prompts.push(request));
-        self.0.gate.acquire().await.expect("the gate is never closed").forget();
+        self.0
+            .gate
+            .acquire()
+            .await
+            .expect("the gate is never closed")
+            .forget();
         let reply = self.0.replies.lock().unwrap().pop_front();
-        reply.unwrap_or(PromptReply { accepted: true, operation_id: Some(OperationId::new("op")), error: None })
+        reply.unwrap_or(PromptReply {
+            accepted: true,
+            operation_id: Some(OperationId::new("op")),
+            error: None,
+        })
     }
 
-    async fn request_abort(&self, _cx: &Context, operation_id: OperationId) -> Result<bool, ChatError> {
-        self.0.aborted.send_modify(|aborted| aborted.push(operation_id));
+    async fn request_abort(
+        &self,
+        _cx: &Context,
+        operation_id: OperationId,
+    ) -> Result<bool, ChatError> {
+        self.0
+            .aborted
+            .send_modify(|aborted| aborted.push(operation_id));
         self.0.set(|state| {
             if let Activity::Running { cancelling, .. } = &mut state.activity {
                 *cancelling = true;
@@ -138,9 +175,15 @@ impl Chat for Fake {
     }
 
     async fn compact(&self, _cx: &Context, instructions: Option<String>) -> PromptReply {
-        self.0.compacted.send_modify(|compacted| compacted.push(instructions));
+        self.0
+            .compacted
+            .send_modify(|compacted| compacted.push(instructions));
         let reply = self.0.replies.lock().unwrap().pop_front();
-        reply.unwrap_or(PromptReply { accepted: true, operation_id: None, error: None })
+        reply.unwrap_or(PromptReply {
+            accepted: true,
+            operation_id: None,
+            error: None,
+        })
     }
 
     async fn withdraw(&self, _cx: &Context, id: EntryId) -> Result<bool, ChatError> {
@@ -164,12 +207,16 @@ struct FakeFiles(Arc<Played>);
 
 impl Files for FakeFiles {
     async fn search(&self, _cx: &Context, query: String, limit: u32) -> Vec<FileMatch> {
-        self.0.searched.send_modify(|searched| searched.push(query.clone()));
+        self.0
+            .searched
+            .send_modify(|searched| searched.push(query.clone()));
         let fits = self.0.files.iter().filter(|path| path.contains(&query));
         let found = fits.map(|path| FileMatch {
             path: path.trim_end_matches('/').into(),
             is_directory: path.ends_with('/'),
-            indices: (0..query.len()).filter_map(|at| u32::try_from(path.find(&query)? + at).ok()).collect(),
+            indices: (0..query.len())
+                .filter_map(|at| u32::try_from(path.find(&query)? + at).ok())
+                .collect(),
         });
         found.take(limit as usize).collect()
     }
@@ -182,11 +229,20 @@ impl Transcript for FakeTranscript {
         self.0.transcript.state()
     }
 
-    async fn page(&self, _cx: &Context, _before: String, _limit: u32) -> Result<TranscriptPage, TranscriptError> {
+    async fn page(
+        &self,
+        _cx: &Context,
+        _before: String,
+        _limit: u32,
+    ) -> Result<TranscriptPage, TranscriptError> {
         Ok(TranscriptPage::default())
     }
 
-    async fn result(&self, _cx: &Context, item: String) -> Result<ToolResultMessage, TranscriptError> {
+    async fn result(
+        &self,
+        _cx: &Context,
+        item: String,
+    ) -> Result<ToolResultMessage, TranscriptError> {
         Err(TranscriptError::UnknownItem { item })
     }
 }
@@ -202,16 +258,29 @@ impl Usage for FakeUsage {
 struct FakeManagement(Arc<Played>);
 
 impl SessionManagement for FakeManagement {
-    async fn create(&self, _cx: &Context, _options: CreateSession) -> Result<SessionSummary, SessionError> {
-        Err(SessionError::Invalid { message: "the test creates none".into() })
+    async fn create(
+        &self,
+        _cx: &Context,
+        _options: CreateSession,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::Invalid {
+            message: "the test creates none".into(),
+        })
     }
 
     async fn remove(&self, _cx: &Context, _session_id: SessionId) -> Result<(), SessionError> {
         Ok(())
     }
 
-    async fn rename(&self, _cx: &Context, _session_id: SessionId, _title: String) -> Result<SessionSummary, SessionError> {
-        Err(SessionError::Invalid { message: "the test renames none".into() })
+    async fn rename(
+        &self,
+        _cx: &Context,
+        _session_id: SessionId,
+        _title: String,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::Invalid {
+            message: "the test renames none".into(),
+        })
     }
 
     async fn attach(
@@ -220,7 +289,9 @@ impl SessionManagement for FakeManagement {
         session_id: SessionId,
         _environment: Option<LaunchEnvironment>,
     ) -> Result<(), SessionError> {
-        self.0.attached.send_modify(|attached| attached.push(session_id));
+        self.0
+            .attached
+            .send_modify(|attached| attached.push(session_id));
         Ok(())
     }
 
@@ -242,18 +313,27 @@ impl Stage {
     pub(super) async fn detached(launch: Launch) -> Self {
         let played = Played::new();
         let server = FakeServer::new();
-        server.provide(&SessionManagementClient::new(FakeManagement(Arc::clone(&played)))).unwrap();
+        server
+            .provide(&SessionManagementClient::new(FakeManagement(Arc::clone(
+                &played,
+            ))))
+            .unwrap();
         let now = NOW.parse().unwrap();
         let extra = Facet::new("extra", |cx: TuiContext| async move {
-            let command = bezel_api_tui::Command::new("extra.greet", "Greet somebody").slash("greet").argument_hint("<name>");
+            let command = bezel_api_tui::Command::new("extra.greet", "Greet somebody")
+                .slash("greet")
+                .argument_hint("<name>");
             let (attachment, ui) = (cx.session.attachment(), cx.ui.clone());
             cx.own(attachment.subscribe(move |_, _| ui.redraw()));
             // Shows when what the server did has arrived.
             let shown = move |_: &RenderContext<'_>| match &*attachment.get() {
-                AttachmentState::Attached { target } => Some(StyledLine::new(format!("[{target}]"), Role::Status)),
+                AttachmentState::Attached { target } => {
+                    Some(StyledLine::new(format!("[{target}]"), Role::Status))
+                }
                 _ => Some(StyledLine::new("[none]", Role::Status)),
             };
-            cx.slots.add(Slot::StatusRight, Placement::default(), segment(shown));
+            cx.slots
+                .add(Slot::StatusRight, Placement::default(), segment(shown));
             let ui = cx.ui.clone();
             cx.commands.add(command.run(move |_, arguments| {
                 ui.toast(format!("hello {}", arguments.text));
@@ -268,7 +348,12 @@ impl Stage {
             ..HarnessOptions::default()
         };
         let tui = TuiHarness::start(options).await.unwrap();
-        Stage { tui, server, played, worker: None }
+        Stage {
+            tui,
+            server,
+            played,
+            worker: None,
+        }
     }
 
     /// With an attached session.
@@ -281,10 +366,20 @@ impl Stage {
     /// Starts a worker for the session and attaches it.
     pub(super) async fn attach(&mut self, session: &str) {
         let worker = self.server.worker(session);
-        worker.provide(&ChatClient::new(Fake(Arc::clone(&self.played)))).unwrap();
-        worker.provide(&FilesClient::new(FakeFiles(Arc::clone(&self.played)))).unwrap();
-        worker.provide(&TranscriptClient::new(FakeTranscript(Arc::clone(&self.played)))).unwrap();
-        worker.provide(&UsageClient::new(FakeUsage(Arc::clone(&self.played)))).unwrap();
+        worker
+            .provide(&ChatClient::new(Fake(Arc::clone(&self.played))))
+            .unwrap();
+        worker
+            .provide(&FilesClient::new(FakeFiles(Arc::clone(&self.played))))
+            .unwrap();
+        worker
+            .provide(&TranscriptClient::new(FakeTranscript(Arc::clone(
+                &self.played,
+            ))))
+            .unwrap();
+        worker
+            .provide(&UsageClient::new(FakeUsage(Arc::clone(&self.played))))
+            .unwrap();
         worker.activate();
         self.worker = Some(worker);
         self.bind(session).await;
@@ -305,12 +400,30 @@ impl Stage {
     /// What is written in the composer.
     pub(super) fn written(screen: &Screen) -> String {
         let rows: Vec<String> = screen.text().lines().map(str::to_owned).collect();
-        let top = rows.iter().rposition(|row| row.starts_with('›')).expect("a composer");
-        let bottom = rows.iter().rposition(|row| row.starts_with('─')).expect("its lower edge");
-        rows[top..bottom].iter().map(|row| row.chars().skip(2).collect::<String>()).collect::<Vec<_>>().join("\n")
+        let top = rows
+            .iter()
+            .rposition(|row| row.starts_with('›'))
+            .expect("a composer");
+        let bottom = rows
+            .iter()
+            .rposition(|row| row.starts_with('─'))
+            .expect("its lower edge");
+        rows[top..bottom]
+            .iter()
+            .map(|row| row.chars().skip(2).collect::<String>())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
-pub(super) fn queued(id: &str, text: &str, delivery: bezel_chat_contract::Delivery) -> QueuedMessage {
-    QueuedMessage { id: EntryId::new(id), text: text.into(), delivery }
+pub(super) fn queued(
+    id: &str,
+    text: &str,
+    delivery: bezel_chat_contract::Delivery,
+) -> QueuedMessage {
+    QueuedMessage {
+        id: EntryId::new(id),
+        text: text.into(),
+        delivery,
+    }
 }

@@ -35,6 +35,9 @@ pub(crate) struct Spool {
     kept: Mutex<Kept>,
 }
 
+/// Why output is not in its file.
+struct Unsaved(String);
+
 #[derive(Debug)]
 enum Kept {
     Memory(Vec<u8>),
@@ -214,7 +217,7 @@ impl Spool {
                 size(length),
                 path.display()
             ),
-            Err(reason) => format!(
+            Err(Unsaved(reason)) => format!(
                 "[… {} of output in all; the middle is lost, because it could not be saved: {reason}.]",
                 size(length)
             ),
@@ -226,14 +229,14 @@ impl Spool {
     }
 
     /// Saves what is still only in memory, because it is not shown whole.
-    fn save_now(&self) -> Result<PathBuf, String> {
+    fn save_now(&self) -> Result<PathBuf, Unsaved> {
         let mut kept = self.lock();
         if let Kept::Memory(memory) = &mut *kept {
             let memory = std::mem::take(memory);
             *kept = self.save(memory);
         }
         match &*kept {
-            Kept::Lost { reason, .. } => Err(reason.clone()),
+            Kept::Lost { reason, .. } => Err(Unsaved(reason.clone())),
             _ => Ok(self.path.clone()),
         }
     }

@@ -1,6 +1,6 @@
 //! The tools as the harness calls them: through the `Tool` trait, with a fake host, in scratch directories.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod background;
 mod bash;

@@ -1,5 +1,10 @@
 //! The transcript as a presentation sees it: over a connection.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
+
 use std::sync::Arc;
 
 use bezel_api_session::{EventBody, Outcome};
@@ -22,7 +27,9 @@ async fn transcript(entries: Vec<Entry>) -> (FakeSession, TranscriptClient, Cont
         ..FakeSessionOptions::default()
     };
     let facets = vec![bezel_transcript_session::facet()];
-    let session = FakeSession::start(facets, directory.path(), options).await.unwrap();
+    let session = FakeSession::start(facets, directory.path(), options)
+        .await
+        .unwrap();
     let transcript: TranscriptClient = session.remote().use_service();
     let cx = Context::background();
     transcript.state().ready(&cx).await.unwrap();
@@ -64,7 +71,13 @@ fn result(invocation: &str, call_id: &str, text: &str) -> ToolResultMessage {
 }
 
 fn entry(id: &str, seq: u64, message: Message) -> Entry {
-    Entry { id: EntryId::new(id), parent: None, seq, created_at: 0, body: message.into() }
+    Entry {
+        id: EntryId::new(id),
+        parent: None,
+        seq,
+        created_at: 0,
+        body: message.into(),
+    }
 }
 
 fn text_of(state: &TranscriptState, index: usize) -> Option<&str> {
@@ -87,16 +100,39 @@ fn tool(state: &TranscriptState, index: usize) -> Option<&ToolItem> {
 async fn streamed_text_grows_and_the_final_message_takes_its_place() {
     let (session, transcript, cx) = transcript(Vec::new()).await;
     let id = EntryId::new("a");
-    session.agent.emit(EventBody::AnswerStarted { entry: id.clone(), model: model() });
-    session.agent.emit(EventBody::Thinking { entry: id.clone(), text: "hm".into() });
+    session.agent.emit(EventBody::AnswerStarted {
+        entry: id.clone(),
+        model: model(),
+    });
+    session.agent.emit(EventBody::Thinking {
+        entry: id.clone(),
+        text: "hm".into(),
+    });
     for piece in ["So", " it", " is"] {
-        session.agent.emit(EventBody::Text { entry: id.clone(), text: piece.into() });
+        session.agent.emit(EventBody::Text {
+            entry: id.clone(),
+            text: piece.into(),
+        });
     }
-    let state = transcript.state().wait_for(&cx, |state| text_of(state, 0) == Some("So it is")).await.unwrap();
-    assert!(matches!(&state.items[0].body, ItemBody::Assistant { done: false, parts, .. } if parts.len() == 2));
-    let message = Arc::new(answer(vec![AssistantContent::Text { text: "So it is.".into() }]));
-    session.agent.emit(EventBody::AnswerEnded { entry: id, message, invocations: vec![] });
-    let done = |state: &TranscriptState| matches!(&state.items[0].body, ItemBody::Assistant { done: true, .. });
+    let state = transcript
+        .state()
+        .wait_for(&cx, |state| text_of(state, 0) == Some("So it is"))
+        .await
+        .unwrap();
+    assert!(
+        matches!(&state.items[0].body, ItemBody::Assistant { done: false, parts, .. } if parts.len() == 2)
+    );
+    let message = Arc::new(answer(vec![AssistantContent::Text {
+        text: "So it is.".into(),
+    }]));
+    session.agent.emit(EventBody::AnswerEnded {
+        entry: id,
+        message,
+        invocations: vec![],
+    });
+    let done = |state: &TranscriptState| {
+        matches!(&state.items[0].body, ItemBody::Assistant { done: true, .. })
+    };
     let state = transcript.state().wait_for(&cx, done).await.unwrap();
     assert_eq!(text_of(&state, 0), Some("So it is."));
 }
@@ -106,27 +142,72 @@ async fn a_tool_call_is_one_item_from_its_first_letter_to_its_result() {
     let (session, transcript, cx) = transcript(Vec::new()).await;
     let (id, invocation) = (EntryId::new("a"), InvocationId::new("i"));
     let state = transcript.state();
-    session.agent.emit(EventBody::AnswerStarted { entry: id.clone(), model: model() });
-    session.agent.emit(EventBody::ToolCallStarted { entry: id.clone(), index: 0, tool: "bash".into() });
-    session.agent.emit(EventBody::ToolCallText { entry: id.clone(), index: 0, text: "{\"com".into() });
-    let streaming = state.wait_for(&cx, |state| tool(state, 1).is_some_and(|tool| tool.arguments_text == "{\"com"));
-    assert_eq!(tool(&streaming.await.unwrap(), 1).unwrap().status, ToolStatus::Streaming);
+    session.agent.emit(EventBody::AnswerStarted {
+        entry: id.clone(),
+        model: model(),
+    });
+    session.agent.emit(EventBody::ToolCallStarted {
+        entry: id.clone(),
+        index: 0,
+        tool: "bash".into(),
+    });
+    session.agent.emit(EventBody::ToolCallText {
+        entry: id.clone(),
+        index: 0,
+        text: "{\"com".into(),
+    });
+    let streaming = state.wait_for(&cx, |state| {
+        tool(state, 1).is_some_and(|tool| tool.arguments_text == "{\"com")
+    });
+    assert_eq!(
+        tool(&streaming.await.unwrap(), 1).unwrap().status,
+        ToolStatus::Streaming
+    );
 
     let message = Arc::new(answer(vec![call("c", "ls")]));
-    session.agent.emit(EventBody::AnswerEnded { entry: id, message, invocations: vec![invocation.clone()] });
+    session.agent.emit(EventBody::AnswerEnded {
+        entry: id,
+        message,
+        invocations: vec![invocation.clone()],
+    });
     let arguments = Arc::new(json!({ "command": "ls" }));
-    session.agent.emit(EventBody::ToolStarted { invocation: invocation.clone(), tool: "bash".into(), arguments });
+    session.agent.emit(EventBody::ToolStarted {
+        invocation: invocation.clone(),
+        tool: "bash".into(),
+        arguments,
+    });
     let progress = Progress::Append("file\n".into());
-    session.agent.emit(EventBody::ToolProgress { invocation: invocation.clone(), progress });
-    let running = state.wait_for(&cx, |state| tool(state, 1).is_some_and(|tool| tool.output == "file\n")).await.unwrap();
-    assert_eq!((running.items.len(), running.items[1].id.as_str()), (2, "i"));
+    session.agent.emit(EventBody::ToolProgress {
+        invocation: invocation.clone(),
+        progress,
+    });
+    let running = state
+        .wait_for(&cx, |state| {
+            tool(state, 1).is_some_and(|tool| tool.output == "file\n")
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        (running.items.len(), running.items[1].id.as_str()),
+        (2, "i")
+    );
     assert_eq!(tool(&running, 1).unwrap().status, ToolStatus::Running);
 
     let result = Arc::new(result("i", "c", "file\nother\n"));
-    session.agent.emit(EventBody::ToolEnded { invocation, result });
-    let done = state.wait_for(&cx, |state| tool(state, 1).is_some_and(|tool| tool.status == ToolStatus::Done)).await.unwrap();
+    session
+        .agent
+        .emit(EventBody::ToolEnded { invocation, result });
+    let done = state
+        .wait_for(&cx, |state| {
+            tool(state, 1).is_some_and(|tool| tool.status == ToolStatus::Done)
+        })
+        .await
+        .unwrap();
     let tool = tool(&done, 1).unwrap();
-    assert_eq!((tool.output.as_str(), &tool.details["exit"]), ("file\nother\n", &json!(0)));
+    assert_eq!(
+        (tool.output.as_str(), &tool.details["exit"]),
+        ("file\nother\n", &json!(0))
+    );
     assert!(tool.ended_at.is_some() && done.items.len() == 2);
 }
 
@@ -134,13 +215,35 @@ async fn a_tool_call_is_one_item_from_its_first_letter_to_its_result() {
 async fn a_discarded_answer_leaves_no_item_and_a_retry_begins_anew() {
     let (session, transcript, cx) = transcript(Vec::new()).await;
     let (first, second) = (EntryId::new("first"), EntryId::new("second"));
-    session.agent.emit(EventBody::AnswerStarted { entry: first.clone(), model: model() });
-    session.agent.emit(EventBody::Text { entry: first.clone(), text: "broken".into() });
-    session.agent.emit(EventBody::ToolCallStarted { entry: first.clone(), index: 0, tool: "bash".into() });
-    session.agent.emit(EventBody::AnswerDiscarded { entry: first });
-    session.agent.emit(EventBody::AnswerStarted { entry: second.clone(), model: model() });
-    session.agent.emit(EventBody::Text { entry: second, text: "whole".into() });
-    let state = transcript.state().wait_for(&cx, |state| text_of(state, 0) == Some("whole")).await.unwrap();
+    session.agent.emit(EventBody::AnswerStarted {
+        entry: first.clone(),
+        model: model(),
+    });
+    session.agent.emit(EventBody::Text {
+        entry: first.clone(),
+        text: "broken".into(),
+    });
+    session.agent.emit(EventBody::ToolCallStarted {
+        entry: first.clone(),
+        index: 0,
+        tool: "bash".into(),
+    });
+    session
+        .agent
+        .emit(EventBody::AnswerDiscarded { entry: first });
+    session.agent.emit(EventBody::AnswerStarted {
+        entry: second.clone(),
+        model: model(),
+    });
+    session.agent.emit(EventBody::Text {
+        entry: second,
+        text: "whole".into(),
+    });
+    let state = transcript
+        .state()
+        .wait_for(&cx, |state| text_of(state, 0) == Some("whole"))
+        .await
+        .unwrap();
     assert_eq!(state.items.len(), 1);
 }
 
@@ -148,28 +251,63 @@ async fn a_discarded_answer_leaves_no_item_and_a_retry_begins_anew() {
 async fn when_a_run_ends_nothing_of_it_looks_as_if_it_still_ran() {
     let (session, transcript, cx) = transcript(Vec::new()).await;
     let id = EntryId::new("a");
-    session.agent.emit(EventBody::AnswerStarted { entry: id.clone(), model: model() });
-    session.agent.emit(EventBody::ToolCallStarted { entry: id, index: 0, tool: "bash".into() });
-    let outcome = Outcome { operation_id: OperationId::new("o"), outcome: RunOutcome::Aborted };
+    session.agent.emit(EventBody::AnswerStarted {
+        entry: id.clone(),
+        model: model(),
+    });
+    session.agent.emit(EventBody::ToolCallStarted {
+        entry: id,
+        index: 0,
+        tool: "bash".into(),
+    });
+    let outcome = Outcome {
+        operation_id: OperationId::new("o"),
+        outcome: RunOutcome::Aborted,
+    };
     session.agent.emit(EventBody::RunEnded(outcome));
-    let ended = |state: &TranscriptState| tool(state, 1).is_some_and(|tool| tool.status == ToolStatus::Interrupted);
+    let ended = |state: &TranscriptState| {
+        tool(state, 1).is_some_and(|tool| tool.status == ToolStatus::Interrupted)
+    };
     let state = transcript.state().wait_for(&cx, ended).await.unwrap();
-    assert!(matches!(&state.items[0].body, ItemBody::Assistant { done: true, .. }));
+    assert!(matches!(
+        &state.items[0].body,
+        ItemBody::Assistant { done: true, .. }
+    ));
 }
 
 #[tokio::test]
 async fn history_pairs_calls_with_results_and_pages_backwards() {
     let entries = (0..450).map(|index| {
-        entry(&format!("u{index}"), index, Message::User(UserMessage::text(format!("message {index}"))))
+        entry(
+            &format!("u{index}"),
+            index,
+            Message::User(UserMessage::text(format!("message {index}"))),
+        )
     });
     let mut entries: Vec<Entry> = entries.collect();
-    entries.push(entry("a", 450, Message::Assistant(answer(vec![call("c1", "one"), call("c2", "two")]))));
-    entries.push(entry("r2", 451, Message::ToolResult(result("r2", "c2", "second"))));
+    entries.push(entry(
+        "a",
+        450,
+        Message::Assistant(answer(vec![call("c1", "one"), call("c2", "two")])),
+    ));
+    entries.push(entry(
+        "r2",
+        451,
+        Message::ToolResult(result("r2", "c2", "second")),
+    ));
     let (_session, transcript, cx) = transcript(entries).await;
     let state = transcript.state().get();
-    assert!(state.has_older && state.items.len() <= 201, "{}", state.items.len());
+    assert!(
+        state.has_older && state.items.len() <= 201,
+        "{}",
+        state.items.len()
+    );
     let last = state.items.len() - 1;
-    assert_eq!(tool(&state, last - 1).unwrap().status, ToolStatus::Interrupted, "its result never came");
+    assert_eq!(
+        tool(&state, last - 1).unwrap().status,
+        ToolStatus::Interrupted,
+        "its result never came"
+    );
     assert_eq!(tool(&state, last).unwrap().output, "second");
 
     let mut before = state.items[0].id.clone();
@@ -183,7 +321,10 @@ async fn history_pairs_calls_with_results_and_pages_backwards() {
         }
     }
     assert_eq!((before.as_str(), seen), ("u0", 450 - 198));
-    let error = transcript.page(&cx, "nothing".into(), 10).await.unwrap_err();
+    let error = transcript
+        .page(&cx, "nothing".into(), 10)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("nothing"), "{error}");
 }
 
@@ -207,12 +348,21 @@ async fn the_window_stays_bounded_while_a_session_grows() {
     let (session, transcript, cx) = transcript(Vec::new()).await;
     for index in 0..1_000 {
         let message = Arc::new(UserMessage::text(format!("m{index}")));
-        session.agent.emit(EventBody::UserMessage { entry: EntryId::new(format!("e{index}")), message });
+        session.agent.emit(EventBody::UserMessage {
+            entry: EntryId::new(format!("e{index}")),
+            message,
+        });
     }
     let last = |state: &TranscriptState| state.items.last().is_some_and(|item| item.id == "e999");
     let state = transcript.state().wait_for(&cx, last).await.unwrap();
-    assert!(state.has_older && state.items.len() <= 400, "{}", state.items.len());
+    assert!(
+        state.has_older && state.items.len() <= 400,
+        "{}",
+        state.items.len()
+    );
     let ids: Vec<&str> = state.items.iter().map(|item| item.id.as_str()).collect();
-    let expected: Vec<String> = (1_000 - ids.len()..1_000).map(|index| format!("e{index}")).collect();
+    let expected: Vec<String> = (1_000 - ids.len()..1_000)
+        .map(|index| format!("e{index}"))
+        .collect();
     assert_eq!(ids, expected);
 }

@@ -59,14 +59,26 @@ impl Answer {
 
     /// Takes in what highlighting has got to.
     pub(super) fn refresh(&mut self, width: usize, highlighter: &Highlighter, rows: &mut Rows) {
-        for (place, text) in self.texts.iter_mut().enumerate().filter(|(_, text)| !text.source().is_empty()) {
+        for (place, text) in self
+            .texts
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, text)| !text.source().is_empty())
+        {
             let count = text.lines(width, highlighter).len();
             rows.resize_text(place, count);
         }
     }
 
-    pub(super) fn lines(&mut self, part: usize, width: usize, highlighter: &Highlighter) -> &[StyledLine] {
-        self.texts.get_mut(part).map_or(&[], |text| text.lines(width, highlighter))
+    pub(super) fn lines(
+        &mut self,
+        part: usize,
+        width: usize,
+        highlighter: &Highlighter,
+    ) -> &[StyledLine] {
+        self.texts
+            .get_mut(part)
+            .map_or(&[], |text| text.lines(width, highlighter))
     }
 }
 
@@ -84,18 +96,37 @@ fn thinking(text: &str, streaming: bool, open: bool, width: usize, rows: &mut Ro
         line
     };
     if !open && !streaming {
-        let gist = text.lines().map(|line| line.trim_matches(['*', '#', ' '])).find(|line| !line.is_empty());
+        let gist = text
+            .lines()
+            .map(|line| line.trim_matches(['*', '#', ' ']))
+            .find(|line| !line.is_empty());
         let mut line = head("Thought");
         if let Some(gist) = gist {
             line.push(StyledSpan::new(format!(" · {gist}"), Role::Faint));
         }
         return rows.push_head(truncate(&line, width), Mark::None);
     }
-    rows.push_head(head(if streaming { "Thinking…" } else { "Thought" }), Mark::None);
-    let shown = if open { &*text } else { &text[text.ceil_char_boundary(text.len().saturating_sub(THINKING_TAIL))..] };
-    let lines = shown.lines().flat_map(|line| wrap(&StyledLine::new(line.to_owned(), Role::Thinking), width.saturating_sub(2)));
+    rows.push_head(
+        head(if streaming { "Thinking…" } else { "Thought" }),
+        Mark::None,
+    );
+    let shown = if open {
+        &*text
+    } else {
+        &text[text.ceil_char_boundary(text.len().saturating_sub(THINKING_TAIL))..]
+    };
+    let lines = shown.lines().flat_map(|line| {
+        wrap(
+            &StyledLine::new(line.to_owned(), Role::Thinking),
+            width.saturating_sub(2),
+        )
+    });
     let lines: Vec<StyledLine> = lines.collect();
-    let from = if open { 0 } else { lines.len().saturating_sub(THINKING_ROWS) };
+    let from = if open {
+        0
+    } else {
+        lines.len().saturating_sub(THINKING_ROWS)
+    };
     for line in lines.into_iter().skip(from) {
         rows.push_indented(line, 2);
     }
@@ -105,7 +136,11 @@ fn thinking(text: &str, streaming: bool, open: bool, width: usize, rows: &mut Ro
 fn push_error(error: &str, width: usize, rows: &mut Rows) {
     let text = sanitize(error.trim(), 4).replace('\n', " ");
     let interrupted = text.to_ascii_lowercase().starts_with("interrupted") || text == "cancelled";
-    let (sign, role) = if interrupted { ("⊘ ", Role::Muted) } else { ("✗ ", Role::Error) };
+    let (sign, role) = if interrupted {
+        ("⊘ ", Role::Muted)
+    } else {
+        ("✗ ", Role::Error)
+    };
     let lines = wrap(&StyledLine::new(text, role), width.saturating_sub(2));
     for (position, line) in lines.into_iter().enumerate() {
         if position == 0 {

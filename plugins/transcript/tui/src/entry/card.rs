@@ -22,13 +22,21 @@ pub(super) fn build(tool: &ToolItem, whole: &Whole, open: bool, cx: &Layout<'_>)
         Whole::Known(result) => result_text(result),
         _ => String::new(),
     };
-    let output = if matches!(whole, Whole::Known(_)) { &text } else { &tool.output };
+    let output = if matches!(whole, Whole::Known(_)) {
+        &text
+    } else {
+        &tool.output
+    };
     let details = match whole {
         Whole::Known(result) if !result.details.is_null() => &result.details,
         _ => &tool.details,
     };
     let unfinished = Value::String(tool.arguments_text.clone());
-    let arguments = if tool.arguments.is_null() && !tool.arguments_text.is_empty() { &unfinished } else { &tool.arguments };
+    let arguments = if tool.arguments.is_null() && !tool.arguments_text.is_empty() {
+        &unfinished
+    } else {
+        &tool.arguments
+    };
     let ended = matches!(tool.status, ToolStatus::Done | ToolStatus::Failed);
     let card = ToolCard {
         name: &tool.tool,
@@ -36,11 +44,19 @@ pub(super) fn build(tool: &ToolItem, whole: &Whole, open: bool, cx: &Layout<'_>)
         status: status(tool.status),
         output: if ended { "" } else { output },
         progress: if ended { &Value::Null } else { details },
-        outcome: ended.then_some(ToolOutcome { text: output, details, is_error: tool.status == ToolStatus::Failed }),
+        outcome: ended.then_some(ToolOutcome {
+            text: output,
+            details,
+            is_error: tool.status == ToolStatus::Failed,
+        }),
         // Time goes on by itself: it is drawn beside the title, not into it.
         elapsed: None,
     };
-    let context = ToolRenderContext { width, expanded: open, highlighter: cx.highlighter };
+    let context = ToolRenderContext {
+        width,
+        expanded: open,
+        highlighter: cx.highlighter,
+    };
     let renderer = cx.renderers.get(&tool.tool);
     let mut rows = Rows::default();
     let title = renderer.title(&card, &context);
@@ -50,10 +66,14 @@ pub(super) fn build(tool: &ToolItem, whole: &Whole, open: bool, cx: &Layout<'_>)
         rows.push_indented(line, INDENT);
     }
     let note = match whole {
-        Whole::Loading if open => Some(StyledLine::new("fetching the rest of the output…", Role::Faint)),
-        Whole::Failed(reason) if open => {
-            Some(StyledLine::new(format!("the rest of the output could not be fetched: {reason}"), Role::Error))
-        }
+        Whole::Loading if open => Some(StyledLine::new(
+            "fetching the rest of the output…",
+            Role::Faint,
+        )),
+        Whole::Failed(reason) if open => Some(StyledLine::new(
+            format!("the rest of the output could not be fetched: {reason}"),
+            Role::Error,
+        )),
         _ => None,
     };
     if let Some(note) = note {

@@ -120,7 +120,9 @@ impl Entry {
     pub(crate) fn can_open(&self) -> bool {
         match &self.item.body {
             ItemBody::User { .. } => false,
-            ItemBody::Assistant { parts, .. } => parts.iter().any(|part| matches!(part, Part::Thinking { .. })),
+            ItemBody::Assistant { parts, .. } => parts
+                .iter()
+                .any(|part| matches!(part, Part::Thinking { .. })),
             ItemBody::Tool(_) | ItemBody::Compaction { .. } => true,
         }
     }
@@ -138,7 +140,8 @@ impl Entry {
 
     /// Whether it is a tool call that takes one row.
     pub(crate) fn is_line(&self) -> bool {
-        matches!(self.item.body, ItemBody::Tool(_)) && self.laid.as_ref().is_some_and(|laid| laid.rows.len() == 1)
+        matches!(self.item.body, ItemBody::Tool(_))
+            && self.laid.as_ref().is_some_and(|laid| laid.rows.len() == 1)
     }
 
     /// Lays it out, as far as something changed. Its rows then number [`Entry::height`].
@@ -151,18 +154,27 @@ impl Entry {
         });
         if !current {
             let rows = self.build(cx, open);
-            self.laid = Some(Laid { width: cx.width, open, progress, rows });
+            self.laid = Some(Laid {
+                width: cx.width,
+                open,
+                progress,
+                rows,
+            });
         }
         // Highlighting comes late, and an answer may have grown: both cost only what is new.
         if matches!(self.item.body, ItemBody::Assistant { .. })
             && let Some(laid) = &mut self.laid
         {
-            self.answer.refresh(text_width(cx.width), cx.highlighter, &mut laid.rows);
+            self.answer
+                .refresh(text_width(cx.width), cx.highlighter, &mut laid.rows);
         }
         if let (ItemBody::Compaction { .. }, true) = (&self.item.body, open)
             && let Some(laid) = &mut self.laid
         {
-            let lines = self.summary.lines(text_width(cx.width), cx.highlighter).len();
+            let lines = self
+                .summary
+                .lines(text_width(cx.width), cx.highlighter)
+                .len();
             laid.rows.resize_text(0, lines);
         }
     }
@@ -173,22 +185,39 @@ impl Entry {
     }
 
     /// Gives rows of the last layout to `draw`, in order, with their numbers.
-    pub(crate) fn each_row(&mut self, range: Range<usize>, cx: &Layout<'_>, mut draw: impl FnMut(usize, Row<'_>)) {
+    pub(crate) fn each_row(
+        &mut self,
+        range: Range<usize>,
+        cx: &Layout<'_>,
+        mut draw: impl FnMut(usize, Row<'_>),
+    ) {
         let Some(laid) = &self.laid else { return };
         let mut next = range.start;
         while next < range.end {
-            let Some(run) = laid.rows.run(next) else { return };
+            let Some(run) = laid.rows.run(next) else {
+                return;
+            };
             let end = run.end.min(range.end);
             let lines = match run.text {
                 None => laid.rows.lines(&run),
                 Some(_) if matches!(self.item.body, ItemBody::Compaction { .. }) => {
                     self.summary.lines(text_width(cx.width), cx.highlighter)
                 }
-                Some(part) => self.answer.lines(part, text_width(cx.width), cx.highlighter),
+                Some(part) => self
+                    .answer
+                    .lines(part, text_width(cx.width), cx.highlighter),
             };
             for index in next..end {
                 if let Some(line) = lines.get(index - run.start) {
-                    draw(index, Row { line, mark: run.mark, indent: run.indent, head: run.head });
+                    draw(
+                        index,
+                        Row {
+                            line,
+                            mark: run.mark,
+                            indent: run.indent,
+                            head: run.head,
+                        },
+                    );
                 }
             }
             next = end;
@@ -197,7 +226,9 @@ impl Entry {
 
     /// How long a tool call runs or ran; worth showing from a tenth of a second.
     pub(crate) fn elapsed(&self, clock: &Clock) -> Option<Duration> {
-        let ItemBody::Tool(tool) = &self.item.body else { return None };
+        let ItemBody::Tool(tool) = &self.item.body else {
+            return None;
+        };
         let elapsed = match (&tool.ended_at, tool.status) {
             (Some(end), _) => between(&self.item.at, end),
             (None, ToolStatus::Running) => clock.since(&self.item.at),
@@ -208,7 +239,13 @@ impl Entry {
 
     /// Whether it runs, so that its time goes on.
     pub(crate) fn runs(&self) -> bool {
-        matches!(&self.item.body, ItemBody::Tool(ToolItem { status: ToolStatus::Running | ToolStatus::Streaming, .. }))
+        matches!(
+            &self.item.body,
+            ItemBody::Tool(ToolItem {
+                status: ToolStatus::Running | ToolStatus::Streaming,
+                ..
+            })
+        )
     }
 
     /// What copying it gives.
@@ -232,15 +269,33 @@ impl Entry {
 
     fn build(&mut self, cx: &Layout<'_>, open: bool) -> Rows {
         match &self.item.body {
-            ItemBody::User { text, images, synthetic: false } => user(text, *images, cx.width),
-            ItemBody::User { text, synthetic: true, .. } => note(text, cx.width),
-            ItemBody::Assistant { parts, done, error, .. } => {
-                self.answer.build(parts, *done, error.as_deref(), open, text_width(cx.width), cx.highlighter)
-            }
+            ItemBody::User {
+                text,
+                images,
+                synthetic: false,
+            } => user(text, *images, cx.width),
+            ItemBody::User {
+                text,
+                synthetic: true,
+                ..
+            } => note(text, cx.width),
+            ItemBody::Assistant {
+                parts, done, error, ..
+            } => self.answer.build(
+                parts,
+                *done,
+                error.as_deref(),
+                open,
+                text_width(cx.width),
+                cx.highlighter,
+            ),
             ItemBody::Tool(tool) => card::build(tool, &self.whole, open, cx),
             ItemBody::Compaction { summary } => {
                 self.summary.set(summary);
-                let lines = self.summary.lines(text_width(cx.width), cx.highlighter).len();
+                let lines = self
+                    .summary
+                    .lines(text_width(cx.width), cx.highlighter)
+                    .len();
                 compaction(lines, open, cx.width)
             }
         }
@@ -266,14 +321,30 @@ fn user(text: &str, images: u32, width: u16) -> Rows {
     let text = sanitize(text.trim_end(), 4);
     let mut lines: Vec<StyledLine> = Vec::new();
     for line in text.lines() {
-        lines.extend(wrap::wrap(&StyledLine::new(line.to_owned(), Role::UserMessage), inner));
+        lines.extend(wrap::wrap(
+            &StyledLine::new(line.to_owned(), Role::UserMessage),
+            inner,
+        ));
     }
     if images > 0 {
-        let count = bezel_presentation::format::count(usize::try_from(images).unwrap_or(usize::MAX), "picture", "pictures");
-        lines.push(StyledLine::new(format!("[{count}]"), bezel_presentation::TextStyle::role(Role::Muted).on(Role::UserMessage)));
+        let count = bezel_presentation::format::count(
+            usize::try_from(images).unwrap_or(usize::MAX),
+            "picture",
+            "pictures",
+        );
+        lines.push(StyledLine::new(
+            format!("[{count}]"),
+            bezel_presentation::TextStyle::role(Role::Muted).on(Role::UserMessage),
+        ));
     }
     for line in lines {
-        rows.push(StyledLine { background: Some(Role::UserMessage), ..line }, Mark::Bar);
+        rows.push(
+            StyledLine {
+                background: Some(Role::UserMessage),
+                ..line
+            },
+            Mark::Bar,
+        );
     }
     rows
 }
@@ -294,7 +365,10 @@ fn compaction(lines: usize, open: bool, width: u16) -> Rows {
     let mut rows = Rows::default();
     let mut line = StyledLine::new("── ", Role::Border);
     line.push(StyledSpan::new("Conversation compacted", Role::Muted));
-    line.push(StyledSpan::new(if open { " ▾ " } else { " ▸ " }, Role::Faint));
+    line.push(StyledSpan::new(
+        if open { " ▾ " } else { " ▸ " },
+        Role::Faint,
+    ));
     let rest = text_width(width).saturating_sub(line.width());
     line.push(StyledSpan::new("─".repeat(rest), Role::Border));
     rows.push_head(line, Mark::None);

@@ -95,7 +95,14 @@ impl Rows {
     /// Adds `count` rows of a text.
     pub(crate) fn push_text(&mut self, text: usize, count: usize, indent: u16) {
         let source = Source::Text(text);
-        self.runs.push(Run { first: self.count, count, mark: Mark::None, indent, head: false, source });
+        self.runs.push(Run {
+            first: self.count,
+            count,
+            mark: Mark::None,
+            indent,
+            head: false,
+            source,
+        });
         self.count += count;
     }
 
@@ -114,19 +121,31 @@ impl Rows {
 
     /// The run that a row belongs to.
     pub(crate) fn run(&self, index: usize) -> Option<RunOfRows> {
-        let at = self.runs.partition_point(|run| run.first + run.count <= index);
+        let at = self
+            .runs
+            .partition_point(|run| run.first + run.count <= index);
         let run = self.runs.get(at)?;
         let (text, line) = match run.source {
             Source::Lines(line) => (None, line),
             Source::Text(text) => (Some(text), 0),
         };
         let (start, end) = (run.first, run.first + run.count);
-        Some(RunOfRows { start, end, text, mark: run.mark, indent: run.indent, head: run.head, line })
+        Some(RunOfRows {
+            start,
+            end,
+            text,
+            mark: run.mark,
+            indent: run.indent,
+            head: run.head,
+            line,
+        })
     }
 
     /// The lines of a run that has its own.
     pub(crate) fn lines(&self, run: &RunOfRows) -> &[StyledLine] {
-        self.lines.get(run.line..run.line + (run.end - run.start)).unwrap_or_default()
+        self.lines
+            .get(run.line..run.line + (run.end - run.start))
+            .unwrap_or_default()
     }
 
     fn push_run(&mut self, line: StyledLine, mark: Mark, indent: u16, head: bool) {
@@ -142,7 +161,14 @@ impl Rows {
             return;
         }
         let source = Source::Lines(at);
-        self.runs.push(Run { first: self.count - 1, count: 1, mark, indent, head, source });
+        self.runs.push(Run {
+            first: self.count - 1,
+            count: 1,
+            mark,
+            indent,
+            head,
+            source,
+        });
     }
 }
 
@@ -161,7 +187,10 @@ mod tests {
             let say = |index| {
                 let run = rows.run(index).expect("a row");
                 let row = index - run.start;
-                run.text.map_or_else(|| rows.lines(&run)[row].to_text(), |text| format!("{text}.{row}"))
+                run.text.map_or_else(
+                    || rows.lines(&run)[row].to_text(),
+                    |text| format!("{text}.{row}"),
+                )
             };
             (0..rows.len()).map(say).collect()
         };

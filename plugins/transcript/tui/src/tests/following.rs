@@ -1,3 +1,5 @@
+//! Following an answer that streams.
+
 use super::items::{answer, said, text};
 use super::support::{Stage, numbers};
 
@@ -14,7 +16,9 @@ async fn an_answer_grows_on_the_screen_and_the_view_follows_it() {
 
 #[tokio::test]
 async fn deltas_cost_frames_and_not_the_other_way_round() {
-    let items: Vec<_> = (0..150).map(|number| said(&format!("{number} old"))).collect();
+    let items: Vec<_> = (0..150)
+        .map(|number| said(&format!("{number} old")))
+        .collect();
     let stage = Stage::with([items, vec![answer("a", vec![text("")], false)]].concat()).await;
     stage.tui.wait_for_text("149 old").await;
     let before = stage.tui.frames();
@@ -34,7 +38,10 @@ async fn another_session_shows_only_its_own_items() {
     let screen = stage.tui.wait_for_text("of the second").await;
     assert!(!screen.contains("of the first"), "{}", screen.text());
     stage.switch("three", Vec::new()).await;
-    stage.tui.wait_for(|screen| screen.contains("bezel") && !screen.contains("of the second")).await;
+    stage
+        .tui
+        .wait_for(|screen| screen.contains("bezel") && !screen.contains("of the second"))
+        .await;
 }
 
 #[tokio::test]

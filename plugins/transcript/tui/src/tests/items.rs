@@ -7,17 +7,40 @@ use serde_json::{Value, json};
 pub(crate) const AT: &str = "2026-03-01T12:00:00Z";
 
 pub(crate) fn item(id: &str, body: ItemBody) -> Item {
-    Item { id: id.into(), at: AT.into(), body }
+    Item {
+        id: id.into(),
+        at: AT.into(),
+        body,
+    }
 }
 
 /// Something that a person said; the text is the id.
 pub(crate) fn said(id: &str) -> Item {
-    item(id, ItemBody::User { text: id.into(), images: 0, synthetic: false })
+    item(
+        id,
+        ItemBody::User {
+            text: id.into(),
+            images: 0,
+            synthetic: false,
+        },
+    )
 }
 
 pub(crate) fn answer(id: &str, parts: Vec<Part>, done: bool) -> Item {
-    let model = ModelRef { provider: "test".into(), model_id: "model".into() };
-    item(id, ItemBody::Assistant { model, parts, done, error: None, usage: None })
+    let model = ModelRef {
+        provider: "test".into(),
+        model_id: "model".into(),
+    };
+    item(
+        id,
+        ItemBody::Assistant {
+            model,
+            parts,
+            done,
+            error: None,
+            usage: None,
+        },
+    )
 }
 
 pub(crate) fn text(text: &str) -> Part {

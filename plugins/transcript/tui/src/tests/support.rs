@@ -8,14 +8,20 @@ use bezel_api_tui::ratatui::layout::Rect;
 use bezel_api_tui::{Facet, Launch, Placement, RenderContext, Slot, TuiContext, View, segment};
 use bezel_context::Context;
 use bezel_host_tui::{HarnessOptions, Screen, TuiHarness};
-use bezel_models_contract::{Catalog, Configuration, Models, ModelsClient, ModelsState, RefreshStatus, SelectError};
+use bezel_models_contract::{
+    Catalog, Configuration, Models, ModelsClient, ModelsState, RefreshStatus, SelectError,
+};
 use bezel_presentation::StyledLine;
 use bezel_presentation::clock::Clock;
 use bezel_presentation::text::Role;
-use bezel_rpc::{AttachmentState, State, StateCell};
-use bezel_session_types::{InvocationId, ModelRef, ModelSpec, ResultContent, ThinkingLevel, ToolResultMessage};
+use bezel_rpc::{AttachmentState, Path, State, StateCell};
+use bezel_session_types::{
+    InvocationId, ModelRef, ModelSpec, ResultContent, ThinkingLevel, ToolResultMessage,
+};
 use bezel_testkit::{FakeServer, FakeWorker};
-use bezel_transcript_contract::{Item, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState};
+use bezel_transcript_contract::{
+    Item, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState,
+};
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
@@ -48,25 +54,45 @@ impl Played {
 
     pub(super) fn show(&self, items: Vec<Item>) {
         let has_older = !self.older.lock().unwrap().is_empty();
-        self.state.set(&Context::background(), TranscriptState { items, has_older });
+        self.state.set(
+            &Context::background(),
+            TranscriptState {
+                items,
+                has_older,
+                ..TranscriptState::default()
+            },
+        );
     }
 
     pub(super) fn push(&self, item: Item) {
-        self.state.update(&Context::background(), |state| state.items.push(item));
+        self.state
+            .update(&Context::background(), |state| state.items.push(item));
     }
 
     /// Text grows at the end of the last item's last part.
     pub(super) fn append(&self, text: &str) {
         let items = self.state.get().items.len();
-        let path = ["items".to_owned(), (items - 1).to_string(), "parts".to_owned(), "0".to_owned(), "text".to_owned()];
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        self.state.append(&Context::background(), path.as_slice(), text).unwrap();
+        let path = Path::root()
+            .join("items")
+            .join(items - 1)
+            .join("parts")
+            .join(0)
+            .join("text");
+        self.state
+            .append(&Context::background(), path, text)
+            .unwrap();
     }
 
     async fn pass(&self) -> Result<(), TranscriptError> {
-        self.gate.acquire().await.expect("the gate is never closed").forget();
+        self.gate
+            .acquire()
+            .await
+            .expect("the gate is never closed")
+            .forget();
         if self.broken.load(Ordering::SeqCst) {
-            return Err(TranscriptError::Storage { message: "the disk is gone".into() });
+            return Err(TranscriptError::Storage {
+                message: "the disk is gone".into(),
+            });
         }
         Ok(())
     }
@@ -79,17 +105,34 @@ impl Transcript for Fake {
         self.0.state.state()
     }
 
-    async fn page(&self, _cx: &Context, before: String, limit: u32) -> Result<TranscriptPage, TranscriptError> {
+    async fn page(
+        &self,
+        _cx: &Context,
+        before: String,
+        limit: u32,
+    ) -> Result<TranscriptPage, TranscriptError> {
         self.0.pages.send_modify(|pages| pages.push(before.clone()));
         self.0.pass().await?;
         let older = self.0.older.lock().unwrap();
-        let end = older.iter().position(|item| item.id == before).unwrap_or(older.len());
+        let end = older
+            .iter()
+            .position(|item| item.id == before)
+            .unwrap_or(older.len());
         let start = end.saturating_sub(limit as usize);
-        Ok(TranscriptPage { items: older[start..end].to_vec(), has_older: start > 0 })
+        Ok(TranscriptPage {
+            items: older[start..end].to_vec(),
+            has_older: start > 0,
+        })
     }
 
-    async fn result(&self, _cx: &Context, item: String) -> Result<ToolResultMessage, TranscriptError> {
-        self.0.results.send_modify(|results| results.push(item.clone()));
+    async fn result(
+        &self,
+        _cx: &Context,
+        item: String,
+    ) -> Result<ToolResultMessage, TranscriptError> {
+        self.0
+            .results
+            .send_modify(|results| results.push(item.clone()));
         self.0.pass().await?;
         Ok(ToolResultMessage {
             call_id: "c".into(),
@@ -121,7 +164,10 @@ impl Models for FakeModels {
 }
 
 fn models() -> ModelsState {
-    let model = ModelRef { provider: "test".into(), model_id: "m-1".into() };
+    let model = ModelRef {
+        provider: "test".into(),
+        model_id: "m-1".into(),
+    };
     let spec = ModelSpec {
         model: model.clone(),
         name: "Model One".into(),
@@ -132,8 +178,14 @@ fn models() -> ModelsState {
         prices: None,
     };
     ModelsState {
-        catalog: Catalog { revision: 1, available_models: vec![spec] },
-        configuration: Configuration { model: Some(model), thinking_level: ThinkingLevel::Off },
+        catalog: Catalog {
+            revision: 1,
+            available_models: vec![spec],
+        },
+        configuration: Configuration {
+            model: Some(model),
+            thinking_level: ThinkingLevel::Off,
+        },
         refresh: RefreshStatus::Idle,
     }
 }
@@ -144,10 +196,18 @@ struct Writer(String);
 impl View for Writer {
     fn render(&mut self, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>) {
         let mark = if cx.is_focused() { '>' } else { '-' };
-        cx.paint().draw_line(buffer, area, &StyledLine::new(format!("{mark} {}", self.0), Role::Text));
+        cx.paint().draw_line(
+            buffer,
+            area,
+            &StyledLine::new(format!("{mark} {}", self.0), Role::Text),
+        );
     }
 
-    fn handle(&mut self, event: &bezel_api_tui::InputEvent, _cx: &mut bezel_api_tui::EventContext) -> bezel_api_tui::Handled {
+    fn handle(
+        &mut self,
+        event: &bezel_api_tui::InputEvent,
+        _cx: &mut bezel_api_tui::EventContext,
+    ) -> bezel_api_tui::Handled {
         if let bezel_api_tui::InputEvent::Key(key) = event
             && let Some(letter) = bezel_api_tui::KeyStroke::from(key).typed()
         {
@@ -176,11 +236,15 @@ impl Stage {
             let ui = cx.ui.clone();
             cx.own(attachment.subscribe(move |_, _| ui.redraw()));
             let shown = move |_: &RenderContext<'_>| match &*attachment.get() {
-                AttachmentState::Attached { target } => Some(StyledLine::new(format!("[{target}]"), Role::Status)),
+                AttachmentState::Attached { target } => {
+                    Some(StyledLine::new(format!("[{target}]"), Role::Status))
+                }
                 _ => Some(StyledLine::new("[none]", Role::Status)),
             };
-            cx.slots.add(Slot::StatusRight, Placement::default(), segment(shown));
-            cx.slots.add(Slot::Composer, Placement::default(), Writer(String::new()));
+            cx.slots
+                .add(Slot::StatusRight, Placement::default(), segment(shown));
+            cx.slots
+                .add(Slot::Composer, Placement::default(), Writer(String::new()));
             Ok(())
         });
         let environment = [("HOME".to_owned(), "/home/me".to_owned())].into();
@@ -188,11 +252,20 @@ impl Stage {
             facets: vec![crate::facet_at(Clock::new(move || now)), extra],
             connect: Some(server.connect()),
             size,
-            launch: Launch { directory: "/home/me/code/parser".into(), environment, ..Launch::default() },
+            launch: Launch {
+                directory: "/home/me/code/parser".into(),
+                environment,
+                ..Launch::default()
+            },
             ..HarnessOptions::default()
         };
         let tui = TuiHarness::start(options).await.unwrap();
-        Stage { tui, server, played: Played::new(), worker: None }
+        Stage {
+            tui,
+            server,
+            played: Played::new(),
+            worker: None,
+        }
     }
 
     /// On a screen of this size, with a session that has these items.
@@ -210,8 +283,12 @@ impl Stage {
 
     pub(super) async fn attach(&mut self, session: &str) {
         let worker = self.server.worker(session);
-        worker.provide(&TranscriptClient::new(Fake(Arc::clone(&self.played)))).unwrap();
-        worker.provide(&ModelsClient::new(FakeModels(StateCell::new(models())))).unwrap();
+        worker
+            .provide(&TranscriptClient::new(Fake(Arc::clone(&self.played))))
+            .unwrap();
+        worker
+            .provide(&ModelsClient::new(FakeModels(StateCell::new(models()))))
+            .unwrap();
         worker.activate();
         self.worker = Some(worker);
         self.server.attach(session).await.unwrap();
@@ -228,17 +305,33 @@ impl Stage {
 
 /// The screen with spinners standing still.
 pub(super) fn still(screen: &Screen) -> String {
-    screen.text().replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*")
+    screen
+        .text()
+        .replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*")
 }
 
 /// Rows of the conversation that begin with a number: which ones are in sight.
 pub(super) fn numbers(screen: &Screen) -> Vec<u32> {
-    screen.text().lines().filter_map(|row| row.trim_start_matches(['▌', ' ']).split(' ').next()?.parse().ok()).collect()
+    screen
+        .text()
+        .lines()
+        .filter_map(|row| {
+            row.trim_start_matches(['▌', ' '])
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .collect()
 }
 
 /// Waits until what was noted is as wished.
 pub(super) async fn waited<T: Clone>(noted: &watch::Sender<T>, fits: impl FnMut(&T) -> bool) -> T {
     let mut noted = noted.subscribe();
-    let found = tokio::time::timeout(std::time::Duration::from_secs(20), noted.wait_for(fits)).await;
-    found.expect("it never came").expect("the fake lives").clone()
+    let found =
+        tokio::time::timeout(std::time::Duration::from_secs(20), noted.wait_for(fits)).await;
+    found
+        .expect("it never came")
+        .expect("the fake lives")
+        .clone()
 }

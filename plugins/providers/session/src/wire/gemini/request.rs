@@ -42,7 +42,7 @@ struct Part<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     thought: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    inline_data: Option<InlineData<'a>>,
+    inline_data: Option<InlineImage<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     function_call: Option<FunctionCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ struct Part<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct InlineData<'a> {
+struct InlineImage<'a> {
     mime_type: &'a str,
     data: &'a str,
 }
@@ -284,7 +284,7 @@ fn response<'a>(result: &'a ToolResultMessage, name: &'a str) -> Part<'a> {
 
 fn picture(image: &ImageContent) -> Part<'_> {
     Part {
-        inline_data: Some(InlineData {
+        inline_data: Some(InlineImage {
             mime_type: &image.media_type,
             data: &image.data,
         }),

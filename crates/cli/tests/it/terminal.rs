@@ -1,0 +1,167 @@
+//! The interface in a real terminal: opened, typed into, resized, left.
+
+use std::io::{Read as _, Write};
+use std::num::NonZero;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use bezel_testkit::{FakeModelServer, Script, Turn, WireFormat};
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use crate::home::Home;
+
+/// A terminal with a program in it.
+struct Terminal {
+    screen: vt100::Parser,
+    output: Receiver<Vec<u8>>,
+    input: Box<dyn Write + Send>,
+    master: Box<dyn MasterPty + Send>,
+    child: Box<dyn Child + Send + Sync>,
+}
+
+fn size(rows: u16, cols: u16) -> PtySize {
+    PtySize {
+        rows,
+        cols,
+        pixel_width: 0,
+        pixel_height: 0,
+    }
+}
+
+fn cells(count: u16) -> NonZero<u16> {
+    NonZero::new(count).unwrap()
+}
+
+impl Terminal {
+    fn open(home: &Home, arguments: &[&str]) -> Self {
+        let pty = native_pty_system().openpty(size(24, 80)).unwrap();
+        let template = home.command(arguments);
+        let mut command = CommandBuilder::new(template.get_program());
+        command.args(template.get_args());
+        command.cwd(home.project());
+        command.env_clear();
+        for (name, value) in template
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)))
+        {
+            command.env(name, value);
+        }
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        let child = pty.slave.spawn_command(command).unwrap();
+        let mut reader = pty.master.try_clone_reader().unwrap();
+        let input = pty.master.take_writer().unwrap();
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Terminal {
+            screen: vt100::Parser::new(cells(24), cells(80), 0),
+            output,
+            input,
+            master: pty.master,
+            child,
+        }
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.input.write_all(text.as_bytes()).unwrap();
+        self.input.flush().unwrap();
+    }
+
+    fn resize(&mut self, rows: u16, cols: u16) {
+        self.screen.screen_mut().set_size(cells(rows), cells(cols));
+        self.master.resize(size(rows, cols)).unwrap();
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !self.screen.screen().contents().contains(text) {
+            match self
+                .output
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
+                Ok(bytes) => self.screen.process(&bytes),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("{text:?} is not on\n{}", self.screen.screen().contents())
+                }
+            }
+        }
+    }
+
+    /// Leaves, and tells the exit status.
+    fn leave(mut self) -> u32 {
+        self.type_in("\x04");
+        let status = self.child.wait().unwrap();
+        status.exit_code()
+    }
+}
+
+async fn home() -> (FakeModelServer, Home) {
+    let server = FakeModelServer::start(Script::repeating(Turn::text("A short answer.")))
+        .await
+        .unwrap();
+    let home = Home::new().variable("LOCAL_KEY", "k");
+    home.configure(&format!(
+        "model = \"local::m\"\n[providers.local]\nkind = \"openai\"\nbase_url = \"{}\"\napi_key_env = \"LOCAL_KEY\"\n\
+         [[providers.local.models]]\nid = \"m\"\n[keys]\n\"f9\" = \"screen.quit\"\n",
+        server.base_url(WireFormat::OpenAiChat)
+    ));
+    (server, home)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_asks_reads_the_answer_resizes_leaves_and_comes_back() {
+    let (_server, home) = home().await;
+    let mut terminal = Terminal::open(&home, &[]);
+    terminal.wait_for("Ask for a change");
+    terminal.type_in("say something\r");
+    terminal.wait_for("A short answer.");
+    terminal.resize(40, 120);
+    terminal.type_in("and more");
+    terminal.wait_for("and more");
+    terminal.type_in("\x15");
+    terminal.wait_for("Ask for a change");
+    assert_eq!(terminal.leave(), 0);
+    assert!(home.server().is_some());
+    let mut again = Terminal::open(&home, &["--continue"]);
+    again.wait_for("say something");
+    again.wait_for("A short answer.");
+    assert_eq!(again.leave(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_is_enough() {
+    let (_server, home) = home().await;
+    let mut terminal = Terminal::open(&home, &["--standalone"]);
+    terminal.wait_for("Ask for a change");
+    terminal.type_in("say something\r");
+    terminal.wait_for("A short answer.");
+    assert_eq!(terminal.leave(), 0);
+    assert_eq!(home.server(), None);
+}
+
+#[test]
+fn the_tour_is_shown_where_there_is_a_terminal() {
+    let home = Home::new();
+    let mut terminal = Terminal::open(&home, &["tour"]);
+    terminal.wait_for("Show me what you can do.");
+    terminal.wait_for("Ask me what next");
+    assert_eq!(terminal.leave(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_the_configuration_starts_its_command() {
+    let (_server, home) = home().await;
+    let mut terminal = Terminal::open(&home, &[]);
+    terminal.wait_for("Ask for a change");
+    // F9.
+    terminal.type_in("\x1b[20~");
+    assert_eq!(terminal.child.wait().unwrap().exit_code(), 0);
+}

@@ -1,0 +1,153 @@
+//! From an admitted prompt to its outcome: what is new is told, and nothing is left out.
+
+use std::time::Duration;
+
+use bezel_chat_contract::{Activity, ChatClient, Phase};
+use bezel_rpc::{CallError, State};
+use bezel_session_types::OperationId;
+use bezel_transcript_contract::{Item, TranscriptClient, TranscriptState};
+use bezel_usage_contract::UsageClient;
+
+use super::{Presses, Run, Stop, Stretch, call_message, is_loss};
+use crate::events::RunEvent;
+use crate::follow::Follower;
+
+/// How long the last items may come after the outcome.
+const SETTLE: Duration = Duration::from_secs(5);
+/// The same after the session was taken up again.
+const SETTLE_REVIVED: Duration = Duration::from_secs(1);
+/// How many items are fetched at once where states skipped some.
+const PAGE: u32 = 200;
+
+impl Run<'_, '_> {
+    /// Tells what is new until the operation ends or the connection to its worker is lost.
+    pub(super) async fn follow(
+        &mut self,
+        operation: &OperationId,
+        transcript: &TranscriptClient,
+        follower: &mut Follower,
+        presses: &mut Presses<'_>,
+    ) -> Result<Stretch, Stop> {
+        let chat: ChatClient = self.link.attached().use_service();
+        let mut items = transcript.state().watch();
+        let mut activity = chat.state().watch();
+        let mut retry = 0;
+        let wait = chat.wait(self.cx, operation.clone());
+        tokio::pin!(wait);
+        loop {
+            tokio::select! {
+                biased;
+                Some(()) = presses.interrupts.recv() => {
+                    if presses.interrupted {
+                        return Err(Stop::Interrupted);
+                    }
+                    presses.interrupted = true;
+                    self.request_abort(operation).await?;
+                }
+                state = items.changed() => self.tell(transcript, follower, &state).await?,
+                state = activity.changed() => {
+                    if let Activity::Running { phase: Phase::Retrying { attempt, at, reason }, .. } = &state.activity
+                        && *attempt != retry
+                    {
+                        retry = *attempt;
+                        let (at, reason) = (at.clone(), reason.clone());
+                        self.printer.print(RunEvent::Retry { attempt: retry, at, reason })?;
+                    }
+                }
+                ended = &mut wait => return match ended {
+                    Ok(outcome) => Ok(Stretch::Outcome(outcome)),
+                    Err(CallError::Rpc(error)) if is_loss(error.code) => Ok(Stretch::Lost(error.message)),
+                    Err(error) => Err(Stop::Failed(call_message(&error))),
+                },
+                reason = self.cx.cancelled() => return Err(reason.into()),
+            }
+        }
+    }
+
+    /// Tells what a state adds; fetches items that states skipped.
+    pub(super) async fn tell(
+        &mut self,
+        transcript: &TranscriptClient,
+        follower: &mut Follower,
+        state: &TranscriptState,
+    ) -> Result<(), Stop> {
+        let mut older = Vec::new();
+        let mut has_older = state.has_older;
+        loop {
+            let oldest = older.first().or(state.items.first());
+            let Some(oldest) = oldest.map(|item: &Item| item.id.clone()) else {
+                break;
+            };
+            if !follower.misses(older.iter().chain(&state.items), has_older) {
+                break;
+            }
+            match transcript.page(self.cx, oldest, PAGE).await {
+                Ok(page) => {
+                    has_older = page.has_older && !page.items.is_empty();
+                    older.splice(0..0, page.items);
+                }
+                // The next state finds the gap again.
+                Err(CallError::Rpc(error)) if is_loss(error.code) => return Ok(()),
+                Err(error) => return Err(Stop::Failed(call_message(&error))),
+            }
+        }
+        for event in follower.tell(older.iter().chain(&state.items)) {
+            self.printer.print(event)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the items that the outcome overtook: the transcript says when it has all of an operation.
+    /// A worker that took a session up again after the operation had ended shows all from the start and
+    /// says nothing.
+    pub(super) async fn settle(
+        &mut self,
+        operation: &OperationId,
+        transcript: &TranscriptClient,
+        follower: &mut Follower,
+        revived: bool,
+    ) -> Result<(), Stop> {
+        let state: State<TranscriptState> = transcript.state();
+        let cx = self
+            .cx
+            .with_timeout(if revived { SETTLE_REVIVED } else { SETTLE });
+        let mut items = state.watch();
+        loop {
+            match cx.run(items.changed()).await {
+                Ok(now) => {
+                    self.tell(transcript, follower, &now).await?;
+                    if now.settled.as_ref() == Some(operation) {
+                        return Ok(());
+                    }
+                }
+                Err(_) if revived && follower.is_settled() && !state.is_stale() => return Ok(()),
+                Err(_) => {
+                    let message = "some of the run's last events did not arrive; `bezel session show` has them".to_owned();
+                    return Ok(self.printer.print(RunEvent::Warning { message })?);
+                }
+            }
+        }
+    }
+
+    /// Tells what the session has used; where no plugin counts it, nothing.
+    pub(super) async fn usage(&mut self) -> Result<(), Stop> {
+        let Some(usage) = self.link.attached().try_use::<UsageClient>() else {
+            return Ok(());
+        };
+        let Ok(used) = usage.state().ready(&self.cx.with_timeout(SETTLE)).await else {
+            return Ok(());
+        };
+        self.printer.print(RunEvent::Usage {
+            input: used.total.input,
+            output: used.total.output,
+            cache_read: used.total.cache_read,
+            cache_write: used.total.cache_write,
+            reasoning: used.total.reasoning,
+            cost: used.cost,
+            context_tokens: used.context_tokens,
+            context_window: used.context_window,
+            requests: used.requests,
+        })?;
+        Ok(())
+    }
+}

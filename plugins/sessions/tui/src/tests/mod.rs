@@ -1,0 +1,6 @@
+//! Opening, choosing and keeping sessions, in a terminal before a server that the test plays.
+
+mod choosing;
+mod keeping;
+mod opening;
+mod support;

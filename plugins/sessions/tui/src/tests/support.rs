@@ -1,0 +1,324 @@
+//! A server that the test plays, and the sessions facet on it.
+
+use std::sync::{Arc, Mutex};
+
+use bezel_api_tui::{Binding, CommandArguments, Facet, Launch, LaunchSession, TuiContext};
+use bezel_context::{Context, WorkspaceId};
+use bezel_host_tui::{HarnessOptions, Screen, TuiHarness};
+use bezel_plugin::ManifestEntry;
+use bezel_presentation::clock::Clock;
+use bezel_rpc::{EventSource, Events, State, StateCell};
+use bezel_session_types::{Message, SessionId};
+use bezel_sessions_contract::{
+    CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, SessionDirectory,
+    SessionDirectoryClient, SessionError, SessionManagement, SessionManagementClient,
+    SessionStatus, SessionSummary, WorkspaceSummary,
+};
+use bezel_testkit::{FakeServer, FakeWorker};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::facet_at;
+
+pub(super) const NOW: &str = "2026-03-01T12:00:00Z";
+
+/// What the server was asked, and what it holds.
+pub(super) struct Played {
+    pub(super) state: StateCell<DirectoryState>,
+    /// Calls in order, in words.
+    pub(super) calls: watch::Sender<Vec<String>>,
+    pub(super) created: watch::Sender<Vec<CreateSession>>,
+    pub(super) messages: Mutex<Vec<Message>>,
+    pub(super) server: Mutex<Option<Arc<FakeServer>>>,
+    pub(super) refuse: Mutex<Option<SessionError>>,
+}
+
+impl Played {
+    fn note(&self, call: impl Into<String>) {
+        self.calls.send_modify(|calls| calls.push(call.into()));
+    }
+
+    fn refused(&self) -> Result<(), SessionError> {
+        self.refuse.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut DirectoryState)) {
+        self.state.update(&Context::background(), |state| {
+            state.revision += 1;
+            change(state);
+        });
+    }
+
+    fn find(&self, session: &SessionId) -> Result<SessionSummary, SessionError> {
+        let state = self.state.get();
+        let found = state
+            .sessions
+            .iter()
+            .find(|known| known.session_id == *session)
+            .cloned();
+        found.ok_or(SessionError::NotAuthorized {
+            session_id: session.clone(),
+        })
+    }
+}
+
+struct Fake(Arc<Played>);
+
+impl SessionDirectory for Fake {
+    fn state(&self) -> State<DirectoryState> {
+        self.0.state.state()
+    }
+
+    fn events(&self) -> Events<DirectoryEvent> {
+        EventSource::new().events()
+    }
+
+    async fn messages(
+        &self,
+        _cx: &Context,
+        _session: SessionId,
+        limit: u32,
+    ) -> Result<Vec<Message>, SessionError> {
+        self.0.note("messages");
+        Ok(self
+            .0
+            .messages
+            .lock()
+            .unwrap()
+            .iter()
+            .take(limit as usize)
+            .cloned()
+            .collect())
+    }
+
+    async fn workspace(
+        &self,
+        _cx: &Context,
+        _directory: String,
+    ) -> Result<Option<WorkspaceSummary>, SessionError> {
+        Ok(None)
+    }
+
+    async fn newest_in(
+        &self,
+        _cx: &Context,
+        directory: String,
+    ) -> Result<Option<SessionSummary>, SessionError> {
+        self.0.note(format!("newest in {directory}"));
+        Ok(self.0.state.get().sessions.first().cloned())
+    }
+}
+
+impl SessionManagement for Fake {
+    async fn create(
+        &self,
+        _cx: &Context,
+        options: CreateSession,
+    ) -> Result<SessionSummary, SessionError> {
+        self.0.refused()?;
+        self.0.created.send_modify(|created| created.push(options));
+        let session = session("fresh", "", "parser", "2026-03-01T12:00:00Z");
+        self.0
+            .change(|state| state.sessions.insert(0, session.clone()));
+        self.0.note("create");
+        Ok(session)
+    }
+
+    async fn remove(&self, _cx: &Context, session_id: SessionId) -> Result<(), SessionError> {
+        self.0.find(&session_id)?;
+        self.0.change(|state| {
+            state
+                .sessions
+                .retain(|known| known.session_id != session_id)
+        });
+        self.0.note(format!("remove {session_id}"));
+        Ok(())
+    }
+
+    async fn rename(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        title: String,
+    ) -> Result<SessionSummary, SessionError> {
+        self.0.note(format!("rename {session_id} {title}"));
+        self.0.change(|state| {
+            for known in state
+                .sessions
+                .iter_mut()
+                .filter(|known| known.session_id == session_id)
+            {
+                known.title.clone_from(&title);
+            }
+        });
+        self.0.find(&session_id)
+    }
+
+    async fn attach(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        environment: Option<LaunchEnvironment>,
+    ) -> Result<(), SessionError> {
+        let variables = environment.map_or(0, |environment| environment.0.len());
+        self.0.note(format!("attach {session_id} with {variables}"));
+        self.0.refused()?;
+        self.0.find(&session_id)?;
+        let server = self.0.server.lock().unwrap().clone();
+        if let Some(server) = server {
+            server.attach(session_id.as_str()).await.expect("a client");
+        }
+        Ok(())
+    }
+
+    async fn detach(&self, _cx: &Context) -> Result<(), SessionError> {
+        Ok(())
+    }
+}
+
+pub(super) fn session(id: &str, title: &str, workspace: &str, updated_at: &str) -> SessionSummary {
+    SessionSummary {
+        session_id: SessionId::new(id),
+        title: title.into(),
+        workspace_id: WorkspaceId::new(format!("w-{workspace}")),
+        workspace_name: workspace.into(),
+        status: SessionStatus::Idle,
+        model: None,
+        created_at: updated_at.into(),
+        updated_at: updated_at.into(),
+    }
+}
+
+pub(super) fn sessions() -> Vec<SessionSummary> {
+    vec![
+        session("a1", "Fix the parser", "parser", "2026-03-01T11:55:00Z"),
+        SessionSummary {
+            status: SessionStatus::Active,
+            ..session("a2", "Write the docs", "parser", "2026-03-01T09:00:00Z")
+        },
+        SessionSummary {
+            status: SessionStatus::Unreachable,
+            ..session("b1", "Try a new lexer", "lexer", "2026-02-20T09:00:00Z")
+        },
+    ]
+}
+
+pub(super) struct Stage {
+    pub(super) tui: TuiHarness,
+    pub(super) server: Arc<FakeServer>,
+    pub(super) played: Arc<Played>,
+    pub(super) workers: Vec<FakeWorker>,
+}
+
+impl Stage {
+    pub(super) async fn launched(
+        session: LaunchSession,
+        known: Vec<SessionSummary>,
+        config: serde_json::Value,
+    ) -> Self {
+        let server = Arc::new(FakeServer::new());
+        let played = Arc::new(Played {
+            state: StateCell::new(DirectoryState {
+                revision: 1,
+                sessions: known,
+            }),
+            calls: watch::Sender::default(),
+            created: watch::Sender::default(),
+            messages: Mutex::default(),
+            server: Mutex::new(Some(Arc::clone(&server))),
+            refuse: Mutex::default(),
+        });
+        server
+            .provide(&SessionDirectoryClient::new(Fake(Arc::clone(&played))))
+            .unwrap();
+        server
+            .provide(&SessionManagementClient::new(Fake(Arc::clone(&played))))
+            .unwrap();
+        let mut workers = Vec::new();
+        for id in ["fresh", "a1", "a2", "b1"] {
+            let worker = server.worker(id);
+            worker.activate();
+            workers.push(worker);
+        }
+        let now = NOW.parse().unwrap();
+        let extra = Facet::new("extra", |cx: TuiContext| async move {
+            let keys = [
+                ("f3", "sessions.new"),
+                ("f4", "sessions.rename"),
+                ("f5", "sessions.delete"),
+                ("f6", "sessions.restart"),
+            ];
+            for (key, command) in keys {
+                cx.keybindings.add(Binding::new(key, command)?);
+            }
+            let title = CommandArguments::text("Another title");
+            cx.keybindings
+                .add(Binding::new("f7", "sessions.rename")?.arguments(title));
+            Ok(())
+        });
+        let mut entry = ManifestEntry::required("sessions", "0.0.0");
+        entry.config = config;
+        let environment = [
+            ("A".to_owned(), "1".to_owned()),
+            ("B".to_owned(), "2".to_owned()),
+        ]
+        .into();
+        let options = HarnessOptions {
+            facets: vec![facet_at(Clock::new(move || now)), extra],
+            entries: vec![entry],
+            connect: Some(server.connect()),
+            launch: Launch {
+                directory: "/code/parser".into(),
+                session,
+                environment,
+                ..Launch::default()
+            },
+            ..HarnessOptions::default()
+        };
+        let tui = TuiHarness::start(options).await.unwrap();
+        Stage {
+            tui,
+            server,
+            played,
+            workers,
+        }
+    }
+
+    pub(super) async fn open(session: &str) -> Self {
+        let stage =
+            Stage::launched(LaunchSession::Id(session.into()), sessions(), json!(null)).await;
+        stage.tui.wait_for_text("●").await;
+        stage
+    }
+
+    pub(super) async fn called(&self, fits: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let mut calls = self.played.calls.subscribe();
+        let found = tokio::time::timeout(
+            std::time::Duration::from_secs(20),
+            calls.wait_for(|calls| fits(calls)),
+        )
+        .await;
+        match found {
+            Ok(found) => found.expect("the fake lives").clone(),
+            Err(_) => panic!(
+                "it was only asked {:?}\n{}",
+                *self.played.calls.borrow(),
+                self.tui.screen().text()
+            ),
+        }
+    }
+
+    pub(super) fn worker(&mut self, id: &str) -> FakeWorker {
+        let at = ["fresh", "a1", "a2", "b1"]
+            .iter()
+            .position(|known| *known == id)
+            .expect("a known one");
+        self.workers.remove(at)
+    }
+}
+
+pub(super) fn still(screen: &Screen) -> String {
+    screen
+        .text()
+        .replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*")
+}

@@ -67,6 +67,12 @@ pub enum Command {
     /// List the models that are configured
     Models(ModelsArguments),
     /// Show and check the configuration
+    #[command(
+        after_help = "Layers, a later one over an earlier: defaults, the user's config.toml, .bezel/config.toml of a \
+        trusted project, environment variables, flags.\n\nVariables: BEZEL_MODEL, BEZEL_THINKING, BEZEL_THEME, \
+        BEZEL_PERMISSION_MODE, BEZEL_SERVER_IDLE_EXIT_MINUTES, BEZEL_SESSION_IDLE_EXIT_MINUTES, BEZEL_TUI_MOUSE set the key \
+        of that name; BEZEL_HOME moves everything under one directory; BEZEL_LOG is the level of the logs."
+    )]
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
@@ -307,6 +313,16 @@ mod tests {
             &["frobnicate"],
         ] {
             assert_eq!(parse(words).unwrap_err().exit_code(), 2, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_variable() {
+        let mut command = Arguments::command();
+        let config = command.find_subcommand_mut("config").unwrap();
+        let help = config.render_long_help().to_string();
+        for (name, _) in crate::config::VARIABLES {
+            assert!(help.contains(name), "{name}: {help}");
         }
     }
 

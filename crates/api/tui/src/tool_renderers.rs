@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn any_tool_shows_its_arguments_and_the_end_of_its_output() {
-        let arguments = json!({ "target": "a\nb", "dry": true });
+        let arguments = json!({ "dry": true, "target": "a\nb" });
         let output = "1\n2\n3\n\u{1b}[31m4\u{1b}[0m is a long line of output\n5\n6\n";
         let closed = rows(&card(&arguments, output, None), false);
         let expected = [

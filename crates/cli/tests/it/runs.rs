@@ -408,3 +408,28 @@ async fn a_worker_that_cannot_start_says_why() {
         "Two.\n"
     );
 }
+
+#[test]
+fn every_kind_of_provider_that_the_schema_names_can_be_configured() {
+    let home = Home::new();
+    let schema: Value = serde_json::from_str(&home.run(&["config", "schema"]).stdout).unwrap();
+    let kinds = schema["$defs"]["ProviderKind"]["enum"].as_array().unwrap();
+    let mut config = String::new();
+    for kind in kinds.iter().map(|kind| kind.as_str().unwrap()) {
+        config.push_str(&format!(
+            "[providers.my-{kind}]\nkind = \"{kind}\"\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+             api_key_command = \"echo key\"\n[[providers.my-{kind}.models]]\nid = \"m\"\n"
+        ));
+    }
+    home.configure(&config);
+    let listed: Value =
+        serde_json::from_str(&home.run(&["models", "--json"]).succeeded().stdout).unwrap();
+    for kind in kinds.iter().map(|kind| kind.as_str().unwrap()) {
+        let name = json!(format!("my-{kind}"));
+        let mut models = listed["models"].as_array().unwrap().iter();
+        assert!(
+            models.any(|model| model["provider"] == name),
+            "{kind}: {listed}"
+        );
+    }
+}

@@ -82,13 +82,12 @@ pub(crate) fn outcome(outcome: &api::Outcome) -> Outcome {
     }
 }
 
-/// The harness's codes are `model.*` and `provider.*`; everything else is Bezel's own failure.
+/// The harness's codes of what has to do with a model are `model.*`; all else is Bezel's own failure.
 fn failure_kind(code: &str) -> FailureKind {
     match code {
-        "provider.authentication" => FailureKind::Authentication,
-        "provider.unknown_model" => FailureKind::NoModel,
-        code if code.starts_with("model.") => FailureKind::NoModel,
-        code if code.starts_with("provider.") => FailureKind::Provider,
+        "model.authentication" => FailureKind::Authentication,
+        "model.none" | "model.unknown" | "model.unavailable" => FailureKind::NoModel,
+        code if code.starts_with("model.") => FailureKind::Provider,
         _ => FailureKind::Internal,
     }
 }

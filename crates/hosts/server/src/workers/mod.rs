@@ -149,10 +149,10 @@ impl Workers {
         &self,
         cx: &Context,
         session: &ManagedSession,
-        mut environment: Option<LaunchEnvironment>,
+        environment: Option<LaunchEnvironment>,
     ) -> Result<(), FleetError> {
         loop {
-            let (mut phase, ending) = self.join(session, environment.take())?;
+            let (mut phase, ending) = self.join(session, environment.clone())?;
             if ending {
                 cx.run(phase.wait_for(|phase| matches!(phase, Phase::Ended(_))))
                     .await?

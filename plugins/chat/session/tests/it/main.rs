@@ -135,9 +135,10 @@ async fn an_abort_names_its_operation_and_another_operation_is_left_alone() {
 async fn waiting_ends_with_the_outcome_and_a_failure_says_its_kind() {
     let (session, chat, cx) = chat().await;
     for (code, kind) in [
-        ("provider.authentication", FailureKind::Authentication),
-        ("provider.rate_limited", FailureKind::Provider),
+        ("model.authentication", FailureKind::Authentication),
+        ("model.rate_limited", FailureKind::Provider),
         ("model.none", FailureKind::NoModel),
+        ("model.unknown", FailureKind::NoModel),
         ("storage", FailureKind::Internal),
     ] {
         let operation_id = OperationId::new(code);

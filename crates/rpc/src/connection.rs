@@ -10,7 +10,7 @@ use crate::descriptor::ServiceSummary;
 use crate::handshake::Refusal;
 use crate::wire::{Transport, TransportError};
 
-/// Makes one abortable attempt to connect. It owns endpoint and credential; who retries is the [`Link`].
+/// Makes one abortable attempt to connect. It owns endpoint and credential; who retries is the [`Link`](crate::Link).
 pub trait Connect: Send + Sync + 'static {
     /// One attempt. Dropping the future gives it up.
     fn connect<'c>(&'c self, cx: &'c Context) -> BoxFuture<'c, Result<Transport, ConnectError>>;

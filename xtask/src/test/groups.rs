@@ -146,7 +146,7 @@ fn doc(workspace: &Workspace) -> Result<()> {
 fn tour(_workspace: &Workspace) -> Result<()> {
     let home = tempfile::tempdir().context("make a home for the tour")?;
     let here = tempfile::tempdir().context("make a directory for the tour")?;
-    let xtask = std::env::current_exe().context("find xtask's own binary")?;
+    let xtask = own_binary()?;
     let bezel = |arguments: &[&str]| {
         let mut run = command::program(&xtask);
         run.arg("run")
@@ -167,4 +167,15 @@ fn tour(_workspace: &Workspace) -> Result<()> {
         bail!("the tour printed nothing");
     }
     Ok(())
+}
+
+/// The path of this program. A build of the workspace may have put a new one in its place; the system then
+/// marks the path of the old one, and the new one is meant.
+fn own_binary() -> Result<std::path::PathBuf> {
+    let path = std::env::current_exe().context("find xtask's own binary")?;
+    let text = path.to_string_lossy();
+    Ok(match text.strip_suffix(" (deleted)") {
+        Some(present) => present.into(),
+        None => path,
+    })
 }

@@ -91,7 +91,9 @@ async fn killed_server() -> (TempDir, Arc<FakeLauncher>, SessionId) {
     launcher.plan([Behaviour::Survives]);
     let id = client.create(&world.project("p")).await.session_id;
     client.attach(&id).await;
-    runtime.shutdown_background();
+    // The next server starts when this one is gone with all its threads, as after a kill.
+    let killed = move || runtime.shutdown_timeout(std::time::Duration::from_secs(10));
+    tokio::task::spawn_blocking(killed).await.unwrap();
     client
         .link
         .connection()

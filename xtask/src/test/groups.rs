@@ -97,7 +97,15 @@ const TERMINAL: &str = r"test(/(^|::)terminal::/)";
 fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut cargo = command::cargo(workspace.root());
     cargo.args(arguments);
+    without_incremental_caches(&mut cargo);
     cargo
+}
+
+/// A CI run builds each crate once: the caches for building it again only fill its disk.
+fn without_incremental_caches(cargo: &mut Command) {
+    if super::in_ci() {
+        cargo.env("CARGO_INCREMENTAL", "0");
+    }
 }
 
 /// A check that printed its findings and returned a status.
@@ -115,6 +123,7 @@ fn nextest(workspace: &Workspace) -> Result<()> {
         .current_dir(workspace.root())
         .args(["nextest", "run", "--workspace", "--locked"])
         .arg("--no-fail-fast");
+    without_incremental_caches(&mut nextest);
     // Without tmux the group `terminal` has said so, and the rest can still run.
     if tools::find(workspace, Tool::Tmux)?.is_none() {
         nextest.args(["--filterset", &format!("not {TERMINAL}")]);

@@ -40,7 +40,10 @@ const LIBRARY_PATHS: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH
 fn library_path_of_caller(value: &OsStr, build: &Path) -> Option<OsString> {
     let kept: Vec<PathBuf> = std::env::split_paths(value)
         .filter(|entry| !entry.starts_with(build))
-        .filter(|entry| !entry.iter().any(|part| part == "rustlib"))
+        .filter(|entry| {
+            let of_the_toolchain = |part: &OsStr| part == "rustlib" || part == "toolchains";
+            !entry.iter().any(of_the_toolchain)
+        })
         .collect();
     match kept.is_empty() {
         true => None,

@@ -95,7 +95,7 @@ impl Instance {
         }
         let (variable, _) = KEY;
         let config = format!(
-            "model = \"{MODEL}\"\n\n[providers.bench]\nkind = \"openai\"\n\
+            "model = \"{MODEL}\"\npermission_mode = \"full\"\n\n[providers.bench]\nkind = \"openai\"\n\
              base_url = \"http://127.0.0.1:{port}/v1\"\napi_key_env = \"{variable}\"\n\n\
              [[providers.bench.models]]\nid = \"scripted\"\ncontext = 262144\n"
         );
@@ -129,7 +129,7 @@ impl Instance {
         Ok(Measured::new(&self.bezel, directory)?
             .env("BEZEL_HOME", self.home())
             .env(variable, key)
-            .args(["run", "--permission-mode", "full"]))
+            .args(["run"]))
     }
 
     /// `bezel run PROMPT` with what further arguments say; leaves the server and worker running.
@@ -137,7 +137,7 @@ impl Instance {
         let mut command = self.command();
         command
             .current_dir(directory)
-            .args(["run", "--permission-mode", "full"])
+            .args(["run"])
             .args(arguments)
             .stdin(Stdio::null());
         command::output(&mut command).map(drop)

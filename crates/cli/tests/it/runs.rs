@@ -21,7 +21,7 @@ fn home_with(server: &FakeModelServer, format: WireFormat, kind: &str) -> Home {
     let home = Home::new().variable("LOCAL_KEY", "sk-very-secret");
     home.configure(&format!(
         "model = \"local::m\"\n[providers.local]\nkind = \"{kind}\"\nbase_url = \"{}\"\napi_key_env = \"LOCAL_KEY\"\n\
-         [[providers.local.models]]\nid = \"m\"\ncontext = 100000\n[retry]\nmax_attempts = 2\nbase_delay_ms = 1\n",
+         [[providers.local.models]]\nid = \"m\"\ncontext = 100000\n[retry]\nmax_attempts = 2\nbase_delay_ms = 200\n",
         server.base_url(format)
     ));
     home

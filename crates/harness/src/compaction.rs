@@ -257,7 +257,7 @@ impl Run {
             });
         };
         let session = &self.lane.session;
-        let messages: Arc<[Message]> = plan.messages.clone().into();
+        let messages: Arc<[Arc<Message>]> = plan.messages.clone().into();
         for hook in session.hooks.before_compaction.registered() {
             let pending = PendingCompaction {
                 lane: (*self.lane.core.name).clone(),
@@ -294,7 +294,7 @@ impl Run {
         let request = ModelRequest {
             model: spec.model.clone(),
             system: SYSTEM.into(),
-            messages: Arc::from([Message::User(message)]),
+            messages: Arc::from([Arc::new(Message::User(message))]),
             tools: Arc::from([]),
             options: RequestOptions {
                 max_output: Some(match spec.max_output {

@@ -54,7 +54,7 @@ pub(crate) fn trim_view(view: &mut Vec<Arc<Entry>>) {
 }
 
 /// The conversation of a view. Every call in it has its result, right after it.
-pub(crate) fn assemble(view: &[Arc<Entry>]) -> Vec<Message> {
+pub(crate) fn assemble(view: &[Arc<Entry>]) -> Vec<Arc<Message>> {
     let compacted = view
         .iter()
         .rposition(|entry| matches!(entry.body, EntryBody::Compaction(_)));
@@ -70,12 +70,12 @@ pub(crate) fn assemble(view: &[Arc<Entry>]) -> Vec<Message> {
 }
 
 /// How the model sees one entry; not at all where it is for people alone.
-pub(crate) fn project(entry: &Entry) -> Option<Message> {
+pub(crate) fn project(entry: &Entry) -> Option<Arc<Message>> {
     match &entry.body {
-        EntryBody::Message {
-            message: Message::Assistant(answer),
-        } => project_answer(answer),
-        EntryBody::Message { message } => Some(message.clone()),
+        EntryBody::Message { message } => match &**message {
+            Message::Assistant(answer) => project_answer(message, answer),
+            _ => Some(Arc::clone(message)),
+        },
         EntryBody::BranchSummary(branch) => Some(synthetic(format!(
             "Another branch of this conversation was left; what happened there:\n\n<summary>\n{}\n</summary>",
             branch.summary
@@ -85,36 +85,37 @@ pub(crate) fn project(entry: &Entry) -> Option<Message> {
     }
 }
 
-fn project_answer(answer: &AssistantMessage) -> Option<Message> {
-    let mut answer = match answer.stop_reason {
-        StopReason::Error => return None,
-        _ => answer.clone(),
-    };
-    if answer.stop_reason == StopReason::Aborted {
-        // What the person saw; reasoning that was cut off carries no signature to send back.
-        answer.content.retain(
-            |part| matches!(part, AssistantContent::Text { text } if !text.trim().is_empty()),
-        );
+fn project_answer(message: &Arc<Message>, answer: &AssistantMessage) -> Option<Arc<Message>> {
+    match answer.stop_reason {
+        StopReason::Error => None,
+        StopReason::Aborted => {
+            let mut answer = answer.clone();
+            // What the person saw; reasoning that was cut off carries no signature to send back.
+            answer.content.retain(
+                |part| matches!(part, AssistantContent::Text { text } if !text.trim().is_empty()),
+            );
+            (!answer.content.is_empty()).then(|| Arc::new(Message::Assistant(answer)))
+        }
+        _ => (!answer.content.is_empty()).then(|| Arc::clone(message)),
     }
-    (!answer.content.is_empty()).then_some(Message::Assistant(answer))
 }
 
 /// Gives every call exactly one result, right after the answer that made it, and drops results
 /// without a call.
-pub(crate) fn complete(messages: Vec<Message>) -> Vec<Message> {
+pub(crate) fn complete(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     let mut completed = Vec::with_capacity(messages.len());
     let mut open: Vec<(String, String)> = Vec::new();
     for message in messages {
-        match message {
+        match &*message {
             Message::ToolResult(result) => {
                 if let Some(at) = open.iter().position(|(id, _)| *id == result.call_id) {
                     open.remove(at);
-                    completed.push(Message::ToolResult(result));
+                    completed.push(message);
                 }
             }
-            message => {
+            other => {
                 completed.extend(open.drain(..).map(without_result));
-                if let Message::Assistant(answer) = &message {
+                if let Message::Assistant(answer) = other {
                     let mut seen = HashSet::new();
                     let calls = answer
                         .tool_calls()
@@ -129,22 +130,22 @@ pub(crate) fn complete(messages: Vec<Message>) -> Vec<Message> {
     completed
 }
 
-fn without_result((call_id, tool): (String, String)) -> Message {
-    Message::ToolResult(ToolResultMessage {
+fn without_result((call_id, tool): (String, String)) -> Arc<Message> {
+    Arc::new(Message::ToolResult(ToolResultMessage {
         invocation_id: InvocationId::new(call_id.as_str()),
         call_id,
         tool,
         content: vec![ResultContent::text("The result of this call is not known.")],
         details: Value::Null,
         is_error: true,
-    })
+    }))
 }
 
-fn synthetic(text: String) -> Message {
-    Message::User(UserMessage {
+fn synthetic(text: String) -> Arc<Message> {
+    Arc::new(Message::User(UserMessage {
         content: vec![UserContent::Text { text }],
         synthetic: true,
-    })
+    }))
 }
 
 /// Tokens of a message, roughly: four bytes each, a picture counted as a typical one.

@@ -110,7 +110,7 @@ pub struct PendingRequest {
     /// The system prompt.
     pub system: Arc<str>,
     /// The conversation as the model sees it.
-    pub messages: Arc<[Message]>,
+    pub messages: Arc<[Arc<Message>]>,
     /// How to answer.
     pub options: RequestOptions,
 }
@@ -121,7 +121,7 @@ pub struct RequestPatch {
     /// In place of the system prompt.
     pub system: Option<Arc<str>>,
     /// In place of the conversation. Calls left without a result get one.
-    pub messages: Option<Arc<[Message]>>,
+    pub messages: Option<Arc<[Arc<Message>]>>,
     /// In place of the options.
     pub options: Option<RequestOptions>,
 }
@@ -158,7 +158,7 @@ pub struct PendingCompaction {
     /// Why.
     pub reason: CompactionReason,
     /// What is to be summarised.
-    pub messages: Arc<[Message]>,
+    pub messages: Arc<[Arc<Message>]>,
 }
 
 /// What a hook before a compaction says; the first that is not `Proceed` decides.

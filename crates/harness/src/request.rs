@@ -161,7 +161,7 @@ impl Run {
         operation: &Operation,
         model: &ResolvedModel,
         system: Arc<str>,
-        messages: Arc<[Message]>,
+        messages: Arc<[Arc<Message>]>,
     ) -> ModelRequest {
         let session = &self.lane.session;
         let mut pending = PendingRequest {

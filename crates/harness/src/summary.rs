@@ -19,7 +19,7 @@ const ARGUMENTS_LIMIT: usize = 500;
 pub(crate) struct Plan {
     /// The older summary that this one takes in.
     pub(crate) previous: Option<String>,
-    pub(crate) messages: Vec<Message>,
+    pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) first_kept: Option<EntryId>,
     pub(crate) tokens_before: u64,
 }
@@ -47,7 +47,7 @@ pub(crate) fn context_tokens(view: &[Arc<Entry>]) -> u64 {
     };
     let estimated = view[from..].iter().map(|entry| match &entry.body {
         EntryBody::Compaction(compaction) => compaction.summary.len() as u64 / 4,
-        _ => project(entry).as_ref().map_or(0, estimate),
+        _ => project(entry).map_or(0, |message| estimate(&message)),
     });
     counted + estimated.sum::<u64>()
 }
@@ -63,7 +63,7 @@ pub(crate) fn plan(
         EntryBody::Compaction(compaction) => Some(compaction.summary.clone()),
         _ => None,
     });
-    let visible: Vec<(&EntryId, Message)> = view
+    let visible: Vec<(&EntryId, Arc<Message>)> = view
         .iter()
         .filter_map(|entry| Some((&entry.id, project(entry)?)))
         .collect();
@@ -85,7 +85,7 @@ pub(crate) fn plan(
         }
         cut -= 1;
     }
-    while cut > 0 && cut < visible.len() && matches!(visible[cut].1, Message::ToolResult(_)) {
+    while cut > 0 && cut < visible.len() && matches!(*visible[cut].1, Message::ToolResult(_)) {
         cut -= 1;
     }
     // Asked for by a person, it is done even where all of it would have been kept.

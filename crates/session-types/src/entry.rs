@@ -1,5 +1,7 @@
 //! Entries of a session's tree, as the database keeps them and as everybody reads them.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,8 +31,8 @@ pub struct Entry {
 pub enum EntryBody {
     /// A message of the conversation.
     Message {
-        /// The message.
-        message: Message,
+        /// The message. Shared: the model's view of a conversation holds it as well.
+        message: Arc<Message>,
     },
     /// From here on the model sees a summary in place of what was before.
     Compaction(Compaction),
@@ -109,7 +111,9 @@ impl EntryBody {
 
 impl From<Message> for EntryBody {
     fn from(message: Message) -> Self {
-        EntryBody::Message { message }
+        EntryBody::Message {
+            message: Arc::new(message),
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub struct ModelRequest {
     /// The system prompt; may be empty.
     pub system: Arc<str>,
     /// The conversation. Every tool call in it has its result.
-    pub messages: Arc<[Message]>,
+    pub messages: Arc<[Arc<Message>]>,
     /// The tools that may be called.
     pub tools: Arc<[ToolDefinition]>,
     /// How to answer.

@@ -253,7 +253,9 @@ mod tests {
         ModelRequest {
             model: "fake::m".parse().unwrap(),
             system: "be kind".into(),
-            messages: vec![Message::User(UserMessage::text("hello"))].into(),
+            messages: [Message::User(UserMessage::text("hello"))]
+                .map(Arc::new)
+                .into(),
             tools: [].into(),
             options: RequestOptions::default(),
         }

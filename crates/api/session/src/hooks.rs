@@ -40,7 +40,7 @@ pub struct RequestDraft {
     /// The system prompt.
     pub system: String,
     /// The conversation. Every tool call must keep its result.
-    pub messages: Vec<Message>,
+    pub messages: Vec<Arc<Message>>,
     /// How to answer.
     pub options: RequestOptions,
 }

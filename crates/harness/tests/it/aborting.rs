@@ -302,7 +302,7 @@ fn varied(wait: Duration) -> (Arc<Model>, Vec<bezel_harness::ToolRegistration>) 
         let results = request
             .messages
             .iter()
-            .filter(|message| matches!(message, bezel_session_types::Message::ToolResult(_)));
+            .filter(|message| matches!(***message, bezel_session_types::Message::ToolResult(_)));
         match results.count() {
             0 => vec![
                 Act::Wait(wait * 3),

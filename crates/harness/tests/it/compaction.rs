@@ -58,7 +58,7 @@ fn open(place: &Place, model: &Arc<Model>) -> Session {
 }
 
 fn first_text(request: &ModelRequest) -> String {
-    match &request.messages[0] {
+    match &*request.messages[0] {
         Message::User(user) => user.to_text(),
         other => panic!("{other:?}"),
     }

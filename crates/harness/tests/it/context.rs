@@ -1,5 +1,7 @@
 //! What the model sees, whatever the tree looks like.
 
+use std::sync::Arc;
+
 use bezel_session_types::{
     AssistantContent, AssistantMessage, BranchSummary, Compaction, CompactionReason, CustomEntry,
     EntryBody, EntryId, InvocationId, LaneName, Message, ModelRef, ResultContent, StopReason,
@@ -116,7 +118,7 @@ fn entry(index: usize) -> EntryId {
 }
 
 /// What the model was sent for a prompt after these entries.
-fn seen(kinds: &[Kind]) -> Vec<Message> {
+fn seen(kinds: &[Kind]) -> Vec<Arc<Message>> {
     let place = Place::new();
     let store = Store::open(place.database()).unwrap();
     let mut transaction = Transaction::new();
@@ -141,10 +143,10 @@ fn seen(kinds: &[Kind]) -> Vec<Message> {
     model.request(0).messages.to_vec()
 }
 
-fn texts(messages: &[Message]) -> Vec<String> {
+fn texts(messages: &[Arc<Message>]) -> Vec<String> {
     messages
         .iter()
-        .map(|message| match message {
+        .map(|message| match &**message {
             Message::User(user) => user.to_text(),
             Message::Assistant(answer) => answer.to_text(),
             Message::ToolResult(result) => format!("result {}", result.call_id),

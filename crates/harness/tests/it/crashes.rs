@@ -49,7 +49,7 @@ fn scripted(failed: &Arc<Mutex<bool>>) -> Arc<Model> {
             request
                 .messages
                 .iter()
-                .filter(|message| matches!(message, Message::ToolResult(_)))
+                .filter(|message| matches!(***message, Message::ToolResult(_)))
                 .count()
         };
         match results(request) {

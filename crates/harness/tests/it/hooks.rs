@@ -261,7 +261,7 @@ async fn a_hook_before_a_request_changes_that_request_and_nothing_that_lasts() {
         let messages = request
             .messages
             .iter()
-            .filter(|message| !matches!(message, Message::ToolResult(_)));
+            .filter(|message| !matches!(***message, Message::ToolResult(_)));
         Ok(RequestPatch {
             system: Some("Be brief.".into()),
             messages: Some(messages.cloned().collect()),
@@ -281,7 +281,7 @@ async fn a_hook_before_a_request_changes_that_request_and_nothing_that_lasts() {
         (&*request.system, request.options.thinking),
         ("Be brief.", ThinkingLevel::High)
     );
-    let Some(Message::ToolResult(result)) = request.messages.last() else {
+    let Some(Message::ToolResult(result)) = request.messages.last().map(|last| &**last) else {
         panic!()
     };
     assert!(text_of(&result.content).contains("not known"));

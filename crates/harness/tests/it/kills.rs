@@ -46,7 +46,7 @@ async fn a_process_that_works_until_it_is_killed() {
             .messages
             .iter()
             .rev()
-            .take_while(|message| !matches!(message, Message::User(_)));
+            .take_while(|message| !matches!(***message, Message::User(_)));
         let reply: Reply = match since.count() {
             0 => calls([
                 text("Working."),

@@ -121,10 +121,10 @@ async fn perform(act: Act) -> Option<Option<Result<ModelEvent, ProviderError>>> 
 }
 
 /// Every call has exactly one result, right after the answer that made it, and no result is alone.
-pub fn assert_valid(messages: &[Message]) {
+pub fn assert_valid(messages: &[Arc<Message>]) {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
-        match message {
+        match &**message {
             Message::ToolResult(result) => {
                 let at = open.iter().position(|id| *id == result.call_id);
                 open.remove(at.unwrap_or_else(|| panic!("{} has no call", result.call_id)));

@@ -37,7 +37,12 @@ async fn a_turn_with_tools_reaches_the_tree_and_the_model_in_order() {
     );
     assert_eq!(session.entries()[0].id, admission.message_id);
     let second = model.request(1);
-    assert_eq!(second.messages.to_vec(), session.messages()[..4]);
+    let seen: Vec<Message> = second
+        .messages
+        .iter()
+        .map(|message| (**message).clone())
+        .collect();
+    assert_eq!(seen, session.messages()[..4]);
     assert_eq!(second.tools.len(), 1);
     let outcome = session.lane.last_outcome().unwrap().unwrap();
     assert_eq!(
@@ -96,7 +101,7 @@ async fn two_lanes_run_at_the_same_time_and_see_their_own_messages() {
     let gate = Arc::new(Notify::new());
     let held = Arc::clone(&gate);
     let model = Model::new(move |request, _| {
-        let said = match request.messages.last() {
+        let said = match request.messages.last().map(|last| &**last) {
             Some(Message::User(user)) => user.to_text(),
             _ => String::new(),
         };

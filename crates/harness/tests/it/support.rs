@@ -266,10 +266,7 @@ impl Session {
     pub fn messages(&self) -> Vec<Message> {
         self.entries()
             .into_iter()
-            .filter_map(|entry| match entry.body {
-                EntryBody::Message { message } => Some(message),
-                _ => None,
-            })
+            .filter_map(|entry| entry.message().cloned())
             .collect()
     }
 
@@ -340,30 +337,26 @@ impl Session {
 
 pub fn outline(entries: &[Entry]) -> Vec<String> {
     let line = |entry: &Entry| match &entry.body {
-        EntryBody::Message {
-            message: Message::User(user),
-        } => format!("user: {}", user.to_text()),
-        EntryBody::Message {
-            message: Message::Assistant(answer),
-        } => {
-            let calls: Vec<&str> = answer.tool_calls().map(|call| call.id.as_str()).collect();
-            let reason = match answer.stop_reason {
-                StopReason::Error => " (error)",
-                StopReason::Aborted => " (aborted)",
-                _ => "",
-            };
-            format!("answer{reason}: {}{}", answer.to_text(), calls.join(" "))
-        }
-        EntryBody::Message {
-            message: Message::ToolResult(result),
-        } => {
-            let failed = if result.is_error { " (error)" } else { "" };
-            format!(
-                "result{failed} of {}: {}",
-                result.call_id,
-                text_of(&result.content)
-            )
-        }
+        EntryBody::Message { message } => match &**message {
+            Message::User(user) => format!("user: {}", user.to_text()),
+            Message::Assistant(answer) => {
+                let calls: Vec<&str> = answer.tool_calls().map(|call| call.id.as_str()).collect();
+                let reason = match answer.stop_reason {
+                    StopReason::Error => " (error)",
+                    StopReason::Aborted => " (aborted)",
+                    _ => "",
+                };
+                format!("answer{reason}: {}{}", answer.to_text(), calls.join(" "))
+            }
+            Message::ToolResult(result) => {
+                let failed = if result.is_error { " (error)" } else { "" };
+                format!(
+                    "result{failed} of {}: {}",
+                    result.call_id,
+                    text_of(&result.content)
+                )
+            }
+        },
         EntryBody::Compaction(compaction) => format!("compaction: {}", compaction.summary),
         EntryBody::BranchSummary(branch) => format!("branch: {}", branch.summary),
         EntryBody::Custom(custom) => format!("custom: {}", custom.name),

@@ -113,14 +113,14 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
         }
         EventKind::EntryAdded { entry } => {
             match &entry.body {
-                EntryBody::Message {
-                    message: Message::User(message),
-                } => {
-                    let message = Arc::new(message.clone());
-                    publish(EventBody::UserMessage {
-                        entry: entry.id.clone(),
-                        message,
-                    });
+                EntryBody::Message { message } => {
+                    if let Message::User(message) = &**message {
+                        let message = Arc::new(message.clone());
+                        publish(EventBody::UserMessage {
+                            entry: entry.id.clone(),
+                            message,
+                        });
+                    }
                 }
                 EntryBody::Compaction(compaction) => publish(EventBody::Compacted {
                     entry: entry.id.clone(),

@@ -26,7 +26,7 @@ impl From<&ModelRequest> for ModelCall {
             ..ModelCall::default()
         };
         for message in request.messages.iter() {
-            match message {
+            match &**message {
                 Message::User(user) => {
                     call.say(SeenRole::User, user.content.iter().map(said).collect())
                 }

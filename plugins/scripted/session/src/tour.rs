@@ -54,7 +54,7 @@ pub fn answer(request: &ModelRequest, scratch: &Path) -> Vec<Part> {
 
 impl<'a> Turn<'a> {
     fn read(request: &'a ModelRequest, scratch: &'a Path) -> Self {
-        let messages = &request.messages;
+        let messages: Vec<&Message> = request.messages.iter().map(|shared| &**shared).collect();
         let asked = messages
             .iter()
             .rposition(|message| matches!(message, Message::User(_)));

@@ -19,56 +19,52 @@ pub(crate) fn items(entries: &[Entry]) -> Vec<Item> {
     for entry in entries {
         let at = time(entry.created_at);
         match &entry.body {
-            EntryBody::Message {
-                message: Message::User(message),
-            } => {
-                items.push(Item {
-                    id: entry.id.to_string(),
-                    at,
-                    body: user(message),
-                });
-            }
-            EntryBody::Message {
-                message: Message::Assistant(message),
-            } => {
-                open.clear();
-                let body = answer(message);
-                items.push(Item {
-                    id: entry.id.to_string(),
-                    at: at.clone(),
-                    body,
-                });
-                for (place, call) in message.tool_calls().enumerate() {
-                    open.push((call.id.clone(), items.len()));
-                    let tool = ToolItem {
-                        tool: call.name.clone(),
-                        arguments: call.arguments.clone(),
-                        arguments_text: String::new(),
-                        status: ToolStatus::Interrupted,
-                        output: String::new(),
-                        clipped: false,
-                        details: Value::Null,
-                        ended_at: None,
-                    };
-                    let id = call_id(&entry.id, place);
+            EntryBody::Message { message } => match &**message {
+                Message::User(message) => {
                     items.push(Item {
-                        id,
-                        at: at.clone(),
-                        body: ItemBody::Tool(tool),
+                        id: entry.id.to_string(),
+                        at,
+                        body: user(message),
                     });
                 }
-            }
-            EntryBody::Message {
-                message: Message::ToolResult(result),
-            } => {
-                let place = open.iter().find(|(call, _)| *call == result.call_id);
-                let Some((_, index)) = place else { continue };
-                let item = &mut items[*index];
-                item.id = result.invocation_id.to_string();
-                if let ItemBody::Tool(tool) = &mut item.body {
-                    settle(tool, result, at);
+                Message::Assistant(message) => {
+                    open.clear();
+                    let body = answer(message);
+                    items.push(Item {
+                        id: entry.id.to_string(),
+                        at: at.clone(),
+                        body,
+                    });
+                    for (place, call) in message.tool_calls().enumerate() {
+                        open.push((call.id.clone(), items.len()));
+                        let tool = ToolItem {
+                            tool: call.name.clone(),
+                            arguments: call.arguments.clone(),
+                            arguments_text: String::new(),
+                            status: ToolStatus::Interrupted,
+                            output: String::new(),
+                            clipped: false,
+                            details: Value::Null,
+                            ended_at: None,
+                        };
+                        let id = call_id(&entry.id, place);
+                        items.push(Item {
+                            id,
+                            at: at.clone(),
+                            body: ItemBody::Tool(tool),
+                        });
+                    }
                 }
-            }
+                Message::ToolResult(result) => {
+                    let place = open.iter().find(|(call, _)| *call == result.call_id);
+                    let Some((_, index)) = place else { continue };
+                    let item = &mut items[*index];
+                    item.id = result.invocation_id.to_string();
+                    if let ItemBody::Tool(tool) = &mut item.body {
+                        settle(tool, result, at);
+                    }
+                }
+            },
             EntryBody::Compaction(compaction) => {
                 let body = ItemBody::Compaction {
                     summary: compaction.summary.clone(),

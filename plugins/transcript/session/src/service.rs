@@ -2,7 +2,7 @@
 
 use bezel_api_session::SessionTree;
 use bezel_rpc::{Context, State};
-use bezel_session_types::{EntryBody, EntryId, Message, ToolResultMessage};
+use bezel_session_types::{Entry, EntryId, Message, ToolResultMessage};
 use bezel_transcript_contract::{Transcript, TranscriptError, TranscriptPage, TranscriptState};
 
 use crate::history;
@@ -50,10 +50,8 @@ impl Transcript for TranscriptService {
             .entry(&EntryId::new(item.clone()))
             .await
             .map_err(storage)?;
-        match entry.map(|entry| entry.body) {
-            Some(EntryBody::Message {
-                message: Message::ToolResult(result),
-            }) => Ok(result),
+        match entry.as_ref().and_then(Entry::message) {
+            Some(Message::ToolResult(result)) => Ok(result.clone()),
             _ => Err(TranscriptError::UnknownItem { item }),
         }
     }

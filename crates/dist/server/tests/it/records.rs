@@ -16,12 +16,10 @@ use crate::world::{Via, World, begin_in, cx, options, refused};
 
 fn said(text: &str) -> EntryBody {
     let content = vec![UserContent::Text { text: text.into() }];
-    EntryBody::Message {
-        message: Message::User(UserMessage {
-            content,
-            synthetic: false,
-        }),
-    }
+    EntryBody::from(Message::User(UserMessage {
+        content,
+        synthetic: false,
+    }))
 }
 
 /// A session database as a worker leaves it.

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use bezel_api_server::PermissionMode;
-use bezel_session_types::{EntryBody, Message, SessionId, UserContent};
+use bezel_session_types::{Message, SessionId, UserContent};
 use bezel_store::{Queries, ReadError, Reader};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -167,13 +167,13 @@ fn begin_and_end(queries: &Queries<'_>) -> Result<(String, Option<Timestamp>), R
         let Some(last) = entries.last() else { break };
         after = last.seq;
         newest = Timestamp::from_millisecond(last.created_at).ok();
-        let texts = entries.iter().filter_map(|entry| match &entry.body {
-            EntryBody::Message {
-                message: Message::User(user),
-            } if !user.synthetic => user.content.iter().find_map(|part| match part {
-                UserContent::Text { text } => Some(text),
-                UserContent::Image(_) => None,
-            }),
+        let texts = entries.iter().filter_map(|entry| match entry.message() {
+            Some(Message::User(user)) if !user.synthetic => {
+                user.content.iter().find_map(|part| match part {
+                    UserContent::Text { text } => Some(text),
+                    UserContent::Image(_) => None,
+                })
+            }
             _ => None,
         });
         title = title.or_else(|| {

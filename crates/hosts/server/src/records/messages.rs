@@ -1,6 +1,7 @@
 //! What was said in a session, read beside its worker.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bezel_api_server::FleetError;
 use bezel_session_types::{EntryBody, LaneName, Message};
@@ -36,7 +37,7 @@ fn walk(queries: &Queries<'_>, limit: usize) -> Result<Vec<Message>, ReadError> 
             .into_iter()
             .rev()
             .filter_map(|entry| match entry.body {
-                EntryBody::Message { message } => Some(message),
+                EntryBody::Message { message } => Some(Arc::unwrap_or_clone(message)),
                 _ => None,
             });
         newest_first.extend(messages);

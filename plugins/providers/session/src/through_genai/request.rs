@@ -68,7 +68,7 @@ fn messages(request: &ModelRequest) -> Vec<ChatMessage> {
     let mut messages = Vec::with_capacity(request.messages.len());
     // A tool's response holds text alone: its pictures follow the results as the user's.
     let mut pictures = Vec::new();
-    for message in request.messages.iter() {
+    for message in request.messages.iter().map(|message| &**message) {
         if !matches!(message, Message::ToolResult(_)) {
             show(&mut messages, &mut pictures);
         }

@@ -54,6 +54,7 @@ impl Outgoing<'_> {
         self.request
             .messages
             .iter()
+            .map(|message| &**message)
             .filter(|message| match message {
                 Message::Assistant(assistant) => !assistant.content.is_empty(),
                 _ => true,

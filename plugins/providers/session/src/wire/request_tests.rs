@@ -21,7 +21,7 @@ fn request(model: &str, level: ThinkingLevel, messages: Vec<Message>) -> ModelRe
             model_id: model.into(),
         },
         system: "".into(),
-        messages: messages.into(),
+        messages: messages.into_iter().map(Arc::new).collect(),
         tools: Arc::new([]),
         options: RequestOptions {
             thinking: level,

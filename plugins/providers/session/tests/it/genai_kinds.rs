@@ -178,6 +178,7 @@ async fn vertex_speaks_to_both_of_its_publishers() {
             Message::Assistant(said),
             Message::ToolResult(result(&answer.calls()[0], "x")),
         ]
+        .map(Arc::new)
         .into();
         ask(&provider, asked).await.unwrap();
         assert_eq!(server.last_call().last_results().len(), 1, "{model}");

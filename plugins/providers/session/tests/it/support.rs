@@ -60,7 +60,7 @@ pub fn request(messages: impl IntoIterator<Item = Message>) -> ModelRequest {
     ModelRequest {
         model: "fake::m".parse().unwrap(),
         system: "be brief".into(),
-        messages: messages.into_iter().collect(),
+        messages: messages.into_iter().map(Arc::new).collect(),
         tools: [tool("read"), tool("bash")].into(),
         options: RequestOptions::default(),
     }

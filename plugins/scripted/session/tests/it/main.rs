@@ -53,7 +53,7 @@ impl Conversation {
         ModelRequest {
             model: model().model,
             system: "".into(),
-            messages: self.messages.clone().into(),
+            messages: self.messages.iter().cloned().map(Arc::new).collect(),
             tools: self.tools.iter().map(tool).collect(),
             options: RequestOptions::default(),
         }

@@ -79,6 +79,10 @@ impl Follower {
             {
                 continue;
             }
+            // A call that is still being written has a name of its own until it is whole.
+            if matches!(&item.body, ItemBody::Tool(tool) if tool.status == ToolStatus::Streaming) {
+                continue;
+            }
             let told = self.told.entry(item.id.clone()).or_default();
             match &item.body {
                 ItemBody::User {
@@ -187,9 +191,6 @@ impl Told {
     }
 
     fn tool(&mut self, item: &str, tool: &ToolItem, events: &mut Vec<RunEvent>) {
-        if tool.status == ToolStatus::Streaming {
-            return;
-        }
         if !self.started {
             self.started = true;
             events.push(RunEvent::ToolStart {
@@ -320,6 +321,30 @@ mod tests {
             ]
         );
         assert!(follower.tell(now.iter()).is_empty());
+    }
+
+    #[test]
+    fn a_call_whose_written_form_is_gone_is_not_looked_for_among_older_items() {
+        let call = |id: &str, status| {
+            let tool = ToolItem {
+                tool: "bash".into(),
+                arguments: json!({}),
+                arguments_text: String::new(),
+                status,
+                output: String::new(),
+                clipped: false,
+                details: json!(null),
+                ended_at: None,
+            };
+            item(id, ItemBody::Tool(tool))
+        };
+        let mut follower = Follower::new(&state(&[user("1", "old")]), "x");
+        follower.tell([call("2/0", ToolStatus::Streaming)].iter());
+        let ended = [call("invocation", ToolStatus::Done)];
+        let told = follower.tell(ended.iter());
+        assert!(!told.is_empty());
+        assert!(follower.is_settled());
+        assert!(!follower.misses(ended.iter(), true));
     }
 
     #[test]

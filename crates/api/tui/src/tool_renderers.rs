@@ -78,6 +78,18 @@ pub trait ToolRenderer: Send + Sync + 'static {
 
     /// The lines below the title; none at all is fine.
     fn body(&self, card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> Vec<StyledLine>;
+
+    /// How long it took, where its tool measured that; otherwise it is the time between the call and its
+    /// result in the conversation, and of calls side by side that is the time of the slowest.
+    fn took(&self, _card: &ToolCard<'_>) -> Option<Duration> {
+        None
+    }
+
+    /// Whether a call that went well as a call came to a failure that the mark shows: a command that ended
+    /// with an error did what it was asked to do, and still failed.
+    fn came_to_failure(&self, _card: &ToolCard<'_>) -> bool {
+        false
+    }
 }
 
 /// The renderers under construction.

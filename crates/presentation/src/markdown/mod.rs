@@ -4,6 +4,7 @@
 //! [`parse`] gives blocks for presentations that lay out themselves; [`lay_out`] gives lines of a width;
 //! [`MarkdownText`] is text that grows, and does work only for what is not settled yet.
 
+mod address;
 mod block;
 mod layout;
 mod parse;

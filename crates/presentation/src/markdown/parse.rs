@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use pulldown_cmark::{
     Alignment as CmarkAlignment, CodeBlockKind, Event, Options, Parser, Tag, TagEnd,
+    TextMergeWithOffset,
 };
 
+use super::address::addresses;
 use super::block::{Alignment, Block, Inline, ListItem};
 use crate::text::{Role, StyledLine, StyledSpan, TextStyle, sanitize};
 
@@ -35,7 +37,7 @@ pub(super) fn parse_blocks(text: &str) -> Parsed {
     let mut builder = Builder::default();
     let mut depth = 0_usize;
     let mut places = Vec::new();
-    for (event, range) in parser.into_offset_iter() {
+    for (event, range) in TextMergeWithOffset::new(parser.into_offset_iter()) {
         let opens = matches!(event, Event::Start(_));
         if depth == 0 {
             places.push(range);
@@ -335,12 +337,35 @@ impl Builder {
             if position > 0 {
                 lines.push(StyledLine::default());
             }
-            if let Some(line) = lines.last_mut() {
+            let Some(line) = lines.last_mut() else {
+                continue;
+            };
+            let mut push = |text: &str, link: Option<Arc<str>>, style: TextStyle| {
                 line.push(StyledSpan {
-                    link: link.clone(),
-                    ..StyledSpan::new(piece.to_owned(), style)
+                    link,
+                    ..StyledSpan::new(text.to_owned(), style)
                 });
+            };
+            let plain = matches!(
+                style.role,
+                Role::Text | Role::Emphasis | Role::Strong | Role::Struck
+            );
+            if link.is_some() || !plain {
+                push(piece, link.clone(), style);
+                continue;
             }
+            let mut end = 0;
+            for address in addresses(piece) {
+                push(&piece[end..address.start], None, style);
+                end = address.end;
+                let text = &piece[address];
+                let style = TextStyle {
+                    role: Role::Link,
+                    ..style
+                };
+                push(text, Some(text.into()), style);
+            }
+            push(&piece[end..], None, style);
         }
     }
 

@@ -34,6 +34,14 @@ pub(super) fn push(
     let Some(widths) = fit(&natural, room) else {
         return push_as_list(header, rows, width, out);
     };
+    let blank = |cell: &Inline| cell.iter().all(|line| line.to_text().trim().is_empty());
+    if header.iter().all(blank) {
+        // Markdown asks for a header; one that says nothing is left out.
+        for row in rows {
+            push_row(row, alignments, &widths, false, out);
+        }
+        return;
+    }
     push_row(header, alignments, &widths, true, out);
     let mut rule = StyledLine::default();
     for (column, width) in widths.iter().enumerate() {
@@ -154,6 +162,14 @@ fn push_as_list(header: &[Inline], rows: &[Vec<Inline>], width: usize, out: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_that_says_nothing_is_left_out() {
+        let text = "| | |\n|:--|--:|\n| Input | 12 |\n| Output | 7 |";
+        let lines = crate::markdown::lay_out(&crate::markdown::parse(text), 40);
+        let lines: Vec<String> = lines.iter().map(StyledLine::to_text).collect();
+        assert_eq!(lines, ["Input  │ 12", "Output │  7"]);
+    }
 
     #[test]
     fn the_widest_columns_give_way() {

@@ -7,8 +7,8 @@ use bezel_api_tui::ratatui::layout::Rect;
 use bezel_api_tui::{RenderContext, View};
 use bezel_chat_contract::{Activity, ChatState, OutcomeStatus, Phase};
 use bezel_presentation::clock::Clock;
-use bezel_presentation::text::Role;
-use bezel_presentation::wrap::{truncate, wrap};
+use bezel_presentation::text::{Role, sanitize};
+use bezel_presentation::wrap::{truncate, truncate_text, wrap};
 use bezel_presentation::{StyledLine, StyledSpan, format};
 use bezel_rpc::{AttachmentState, State};
 use bezel_session_types::OperationId;
@@ -17,6 +17,13 @@ use bezel_usage_contract::UsageState;
 
 /// Rows of an error at most; the rest is in the session.
 const ERROR_ROWS: usize = 4;
+
+/// Columns of the reason of a retry at most, and at least where it is shown at all.
+const REASON: usize = 60;
+const LEAST_REASON: usize = 12;
+
+/// Columns of the dot between two parts and the blanks around it.
+const SEPARATOR: usize = 3;
 
 /// Bytes of text that make about one token.
 const TOKEN: usize = 4;
@@ -50,38 +57,65 @@ impl ActivityView {
                 let tokens = self.tokens(operation_id);
                 let mut line = StyledLine::new(format!("{} ", cx.spinner()), Role::Accent);
                 self.say(phase, *cancelling, &mut line);
+                let mut rest = StyledLine::default();
                 let elapsed = self.clock.since(since).unwrap_or_default();
-                push(&mut line, &short(elapsed), Role::Muted);
+                push(&mut rest, &short(elapsed), Role::Muted);
                 if tokens > 0 && width >= 60 {
                     push(
-                        &mut line,
+                        &mut rest,
                         &format!("↓ {} tokens", format::tokens(tokens)),
                         Role::Muted,
                     );
                 }
                 if !cancelling {
-                    line.push(StyledSpan::new(" · ", Role::Faint));
-                    line.push(StyledSpan::new("esc", Role::Key));
-                    line.push(StyledSpan::new(" to interrupt", Role::Muted));
+                    rest.push(StyledSpan::new(" · ", Role::Faint));
+                    rest.push(StyledSpan::new("esc", Role::Key));
+                    rest.push(StyledSpan::new(" to interrupt", Role::Muted));
                 }
-                vec![truncate(&line, width.saturating_sub(1))]
+                let width = width.saturating_sub(1);
+                if let Phase::Retrying { reason, .. } = phase
+                    && !cancelling
+                {
+                    // How to stop it is not given up for a long reason.
+                    let room = width.saturating_sub(line.width() + rest.width() + SEPARATOR);
+                    if room >= LEAST_REASON {
+                        let reason = one_line(reason);
+                        let reason = truncate_text(&reason, room.min(REASON));
+                        push(&mut line, &reason, Role::Muted);
+                    }
+                }
+                rest.spans.into_iter().for_each(|span| line.push(span));
+                vec![truncate(&line, width)]
             }
             Activity::Idle => {
                 self.baseline = None;
-                let Some(last) = chat
-                    .last
-                    .as_ref()
-                    .filter(|last| last.status == OutcomeStatus::Failed)
-                else {
+                let Some(last) = chat.last.as_ref() else {
                     return Vec::new();
                 };
+                match last.status {
+                    OutcomeStatus::Done => return Vec::new(),
+                    OutcomeStatus::Interrupted if self.is_told(None) => return Vec::new(),
+                    OutcomeStatus::Interrupted => {
+                        let text = if chat.queue.is_empty() {
+                            "⊘ Interrupted · say what to do instead"
+                        } else {
+                            "⊘ Interrupted"
+                        };
+                        let line = StyledLine::new(text, Role::Muted);
+                        return vec![truncate(&line, width.saturating_sub(1))];
+                    }
+                    OutcomeStatus::Failed => {}
+                }
                 let message = last
                     .error
                     .as_ref()
                     .map_or("the turn failed; the log has more", |error| {
                         error.message.as_str()
                     });
-                let message = bezel_presentation::text::sanitize(message, 4).replace('\n', " ");
+                if self.is_told(Some(message)) {
+                    return Vec::new();
+                }
+                let message = one_line(message);
                 let mut rows = wrap(
                     &StyledLine::new(message, Role::Error),
                     width.saturating_sub(3),
@@ -96,6 +130,21 @@ impl ActivityView {
                 rows.into_iter().enumerate().map(mark).collect()
             }
         }
+    }
+
+    /// Whether the newest answer tells already how the turn ended: of a failure with this message.
+    fn is_told(&self, message: Option<&str>) -> bool {
+        if self.transcript.is_stale() {
+            return false;
+        }
+        let transcript = self.transcript.get();
+        let Some(ItemBody::Assistant {
+            error: Some(error), ..
+        }) = transcript.items.last().map(|item| &item.body)
+        else {
+            return false;
+        };
+        message.is_none_or(|message| error.contains(message))
     }
 
     fn say(&self, phase: &Phase, cancelling: bool, line: &mut StyledLine) {
@@ -113,11 +162,7 @@ impl ActivityView {
                 word("Running ");
                 word(&counted(names));
             }
-            Phase::Retrying {
-                attempt,
-                at,
-                reason,
-            } => {
+            Phase::Retrying { attempt, at, .. } => {
                 let left = self.clock.until(at).unwrap_or_default();
                 // Rounded up: it is never "in 0s" while there is time left.
                 let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
@@ -126,16 +171,10 @@ impl ActivityView {
                 } else {
                     format!("in {}", short(Duration::from_secs(seconds)))
                 };
-                let reason = bezel_presentation::text::sanitize(reason, 4).replace('\n', " ");
                 line.push(StyledSpan::new(
                     format!("Trying again {when} (try {attempt})"),
                     Role::Warning,
                 ));
-                push(
-                    line,
-                    &bezel_presentation::wrap::truncate_text(&reason, 60),
-                    Role::Muted,
-                );
             }
         }
     }
@@ -169,6 +208,10 @@ impl ActivityView {
         let estimate = u64::try_from(streaming.unwrap_or(0) / TOKEN).unwrap_or(0);
         total.saturating_sub(before) + estimate
     }
+}
+
+fn one_line(text: &str) -> String {
+    sanitize(text, 4).replace('\n', " ")
 }
 
 fn push(line: &mut StyledLine, text: &str, role: Role) {

@@ -90,6 +90,8 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
 
     let ui = cx.ui.clone();
     cx.own(chat.state().subscribe(move |_, _| ui.redraw()));
+    let ui = cx.ui.clone();
+    cx.own(transcript.state().subscribe(move |_, _| ui.redraw()));
     let (ui, waiting) = (cx.ui.clone(), composer.clone());
     cx.own(attachment.subscribe(move |state, _| {
         if state.is_attached() {

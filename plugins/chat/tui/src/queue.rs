@@ -3,8 +3,8 @@
 use bezel_api_tui::ratatui::buffer::Buffer;
 use bezel_api_tui::ratatui::layout::Rect;
 use bezel_api_tui::{RenderContext, View};
-use bezel_chat_contract::{ChatState, Delivery};
-use bezel_presentation::text::Role;
+use bezel_chat_contract::{Activity, ChatState, Delivery, Outcome, OutcomeStatus};
+use bezel_presentation::text::{Role, width as columns};
 use bezel_presentation::wrap::truncate;
 use bezel_presentation::{StyledLine, StyledSpan};
 use bezel_rpc::{AttachmentState, State};
@@ -31,9 +31,14 @@ impl QueueView {
         let mut waiting = Vec::new();
         let attached = self.attachment.get().is_attached();
         if attached && !self.chat.is_stale() {
+            let held = self.is_held();
             waiting.extend(self.chat.get().queue.iter().map(|message| {
                 Waiting {
-                    label: label(message.delivery),
+                    label: if held {
+                        "held"
+                    } else {
+                        label(message.delivery)
+                    },
                     text: message
                         .text
                         .split_whitespace()
@@ -49,6 +54,20 @@ impl QueueView {
         waiting.extend(on_their_way);
         waiting
     }
+
+    /// Whether what the session has taken waits for the next message: nothing runs that it could join.
+    fn is_held(&self) -> bool {
+        let chat = self.chat.get();
+        let cut_short = |last: &Outcome| last.status != OutcomeStatus::Done;
+        chat.activity == Activity::Idle
+            && !chat.queue.is_empty()
+            && chat.last.as_ref().is_some_and(cut_short)
+    }
+}
+
+/// Columns from which on the keys stand beside a message.
+fn room_for_key(key: &str) -> usize {
+    columns(key) + 40
 }
 
 fn label(delivery: Delivery) -> &'static str {
@@ -69,7 +88,11 @@ impl View for QueueView {
         let rows = usize::from(area.height);
         // The newest stay in sight; they are what can be taken back.
         let hidden = waiting.len().saturating_sub(rows);
-        let key = "alt+up takes back";
+        let key = if self.is_held() && self.outbox.is_empty() {
+            "enter sends · alt+up takes back"
+        } else {
+            "alt+up takes back"
+        };
         for (position, (row, message)) in area.rows().zip(&waiting[hidden..]).enumerate() {
             let mut line = StyledLine::new("  ↳ ", Role::Faint);
             line.push(StyledSpan::new(
@@ -81,14 +104,14 @@ impl View for QueueView {
             }
             line.push(StyledSpan::new(message.text.clone(), Role::Muted));
             let last = position + 1 == rows.min(waiting.len());
-            let room = if last {
-                width.saturating_sub(key.len() + 3)
+            let room = if last && width > room_for_key(key) {
+                width.saturating_sub(columns(key) + 3)
             } else {
                 width.saturating_sub(1)
             };
             let mut line = truncate(&line, room);
-            if last && width > 60 {
-                let gap = width.saturating_sub(line.width() + key.len() + 1);
+            if last && width > room_for_key(key) {
+                let gap = width.saturating_sub(line.width() + columns(key) + 1);
                 line.push(StyledSpan::new(" ".repeat(gap), Role::Text));
                 line.push(StyledSpan::new(key, Role::Faint));
             }

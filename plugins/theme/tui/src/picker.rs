@@ -96,7 +96,7 @@ impl View for Picker {
                 "  "
             };
             let spans = vec![
-                StyledSpan::new(if selected { "› " } else { "  " }, on(Role::Accent)),
+                StyledSpan::new(if selected { "▌ " } else { "  " }, on(Role::Accent)),
                 StyledSpan::new(mark, on(Role::Success)),
                 StyledSpan::new(
                     format!("{:<16}", String::from(row.choice.clone())),

@@ -211,12 +211,12 @@ async fn a_theme_is_shown_while_it_is_selected_and_kept_when_chosen() {
     let screen = tui
         .wait_for(|screen| title_color(screen) == light_title)
         .await;
-    assert!(screen.contains("›   light"), "{}", screen.text());
+    assert!(screen.contains("▌   light"), "{}", screen.text());
     tui.press("enter").await;
     tui.wait_for_text("theme light").await;
     // Opened again, the one that was chosen is marked, and cancelling leaves it.
     tui.press("f2").await;
-    let screen = tui.wait_for_text("› ● light").await;
+    let screen = tui.wait_for_text("▌ ● light").await;
     assert_eq!(title_color(&screen), light_title);
 }
 

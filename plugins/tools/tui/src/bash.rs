@@ -1,5 +1,6 @@
 //! `bash` and its background commands.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use bezel_tools_contract::{BashDetails, CommandStatus, ToolDetails};
 use crate::arguments;
 use crate::memo::Memo;
 use crate::output::{self, Part};
-use crate::read::details;
+use crate::read::{details, error_body};
 
 /// Lines of output that a closed card shows.
 const CLOSED_LINES: usize = 5;
@@ -83,25 +84,95 @@ impl ToolRenderer for BashRenderer {
             rows.push(truncate(&StyledLine::new(description, Role::Muted), width));
         }
         let text = card.outcome.map_or(card.output, |outcome| outcome.text);
-        let part = if cx.expanded {
-            Part::All
-        } else {
-            Part::Tail(CLOSED_LINES)
-        };
-        rows.extend(output::lines(text, Role::Muted, cx.width, part));
         match details(card) {
-            Some(ToolDetails::Bash(details)) => rows.extend(ending(&details, cx.expanded)),
-            _ => {
-                // It never ran: the text says why.
-                if card.outcome.is_some_and(|outcome| outcome.is_error) {
-                    rows.iter_mut()
-                        .flat_map(|row| &mut row.spans)
-                        .for_each(|span| span.style.role = Role::Error);
-                }
+            Some(ToolDetails::Bash(details)) => {
+                rows.extend(tail(text, &details, Role::Muted, cx));
+                rows.extend(ending(&details, cx.expanded));
             }
+            // It never ran: the text says why.
+            _ if card.outcome.is_some_and(|outcome| outcome.is_error) => {
+                rows.extend(error_body(text, cx));
+            }
+            _ => rows.extend(output::lines(text, Role::Muted, cx.width, part(cx))),
         }
         rows
     }
+
+    fn took(&self, card: &ToolCard<'_>) -> Option<Duration> {
+        match details(card) {
+            Some(ToolDetails::Bash(details)) if details.status != CommandStatus::Running => {
+                Some(Duration::from_millis(details.duration_ms))
+            }
+            _ => None,
+        }
+    }
+
+    fn came_to_failure(&self, card: &ToolCard<'_>) -> bool {
+        match details(card) {
+            Some(ToolDetails::Bash(details)) => failed(&details.status),
+            _ => false,
+        }
+    }
+}
+
+fn part(cx: &ToolRenderContext<'_>) -> Part {
+    if cx.expanded {
+        Part::All
+    } else {
+        Part::Tail(CLOSED_LINES)
+    }
+}
+
+fn failed(status: &CommandStatus) -> bool {
+    !matches!(
+        status,
+        CommandStatus::Running | CommandStatus::Exited { code: 0 } | CommandStatus::Killed
+    )
+}
+
+/// The output, or its end. How the command ended is told by its details, not twice; and of an output that is
+/// not here as a whole nobody can count the lines.
+fn tail(
+    text: &str,
+    details: &BashDetails,
+    role: Role,
+    cx: &ToolRenderContext<'_>,
+) -> Vec<StyledLine> {
+    let here = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    let text = without_status(text, &details.status);
+    let mut rows = output::lines(&text, role, cx.width, part(cx));
+    if !cx.expanded && details.output_bytes > here && output::count(&text) > CLOSED_LINES {
+        rows.drain(..rows.len().saturating_sub(CLOSED_LINES));
+        let note = format!("… the end of {}", format::bytes(details.output_bytes));
+        rows.insert(0, StyledLine::new(note, Role::Faint));
+    }
+    rows
+}
+
+/// The text without the line at its end that tells the model how the command ended.
+fn without_status<'a>(text: &'a str, status: &CommandStatus) -> Cow<'a, str> {
+    let said = match status {
+        CommandStatus::Exited { code: 0 } => return text.into(),
+        CommandStatus::Exited { code } => format!("[exit code {code}"),
+        CommandStatus::Signalled { signal } => format!("[ended by signal {signal}"),
+        CommandStatus::TimedOut { .. } => "[timed out".to_owned(),
+        CommandStatus::OutputLimit { .. } => "[ended with all its processes".to_owned(),
+        CommandStatus::Killed => "[ended on request".to_owned(),
+        CommandStatus::Running => "[still running".to_owned(),
+    };
+    let text = text.trim_end();
+    let lines: Vec<&str> = text.lines().collect();
+    // Only notes stand behind it.
+    let note = |line: &&&str| line.starts_with('[') && line.ends_with(']');
+    let notes = lines.iter().rev().take_while(note).count();
+    let Some(at) = (lines.len() - notes..lines.len()).find(|at| {
+        let rest = lines[*at].strip_prefix(said.as_str());
+        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+    }) else {
+        return text.into();
+    };
+    let kept = [&lines[..at], &lines[at + 1..]].concat();
+    kept.join("\n").trim_end().to_owned().into()
 }
 
 fn command(card: &ToolCard<'_>) -> String {
@@ -196,17 +267,10 @@ impl ToolRenderer for BackgroundRenderer {
 
     fn body(&self, card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> Vec<StyledLine> {
         let text = card.outcome.map_or(card.output, |outcome| outcome.text);
-        let role = if card.outcome.is_some_and(|outcome| outcome.is_error) {
-            Role::Error
-        } else {
-            Role::Muted
-        };
-        let part = if cx.expanded {
-            Part::All
-        } else {
-            Part::Tail(CLOSED_LINES)
-        };
-        let mut rows = output::lines(text, role, cx.width, part);
+        if card.outcome.is_some_and(|outcome| outcome.is_error) {
+            return error_body(text, cx);
+        }
+        let mut rows = output::lines(text, Role::Muted, cx.width, part(cx));
         if let Some(ToolDetails::Background(details)) = details(card) {
             rows.extend(ending(
                 &BashDetails {

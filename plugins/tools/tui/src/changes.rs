@@ -15,7 +15,7 @@ use crate::read::{details, error_body};
 use crate::{arguments, output};
 
 /// Rows of a diff that a closed card shows.
-const CLOSED_ROWS: usize = 10;
+const CLOSED_ROWS: usize = 20;
 
 /// Draws calls that change files.
 pub(crate) struct ChangesRenderer {

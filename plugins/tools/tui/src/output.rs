@@ -9,8 +9,6 @@ use bezel_presentation::wrap::{truncate, wrap_hard};
 pub(crate) enum Part {
     /// All of it, long lines broken.
     All,
-    /// The first lines, cut at the edge.
-    Head(usize),
     /// The last lines, cut at the edge.
     Tail(usize),
 }
@@ -29,25 +27,9 @@ pub(crate) fn lines(text: &str, role: Role, width: u16, part: Part) -> Vec<Style
             .iter()
             .flat_map(|text| wrap_hard(&line(text), width))
             .collect(),
-        // A note in place of one line would save nothing.
-        Part::Head(limit) => {
-            let limit = if all.len() == limit + 1 {
-                all.len()
-            } else {
-                limit
-            };
-            let mut shown: Vec<StyledLine> = all
-                .iter()
-                .take(limit)
-                .map(|text| truncate(&line(text), width))
-                .collect();
-            if all.len() > limit {
-                shown.push(more(all.len() - limit));
-            }
-            shown
-        }
         Part::Tail(limit) => {
             let hidden = all.len().saturating_sub(limit);
+            // A note in place of one line would save nothing.
             let hidden = if hidden == 1 { 0 } else { hidden };
             let mut shown: Vec<StyledLine> =
                 (hidden > 0).then(|| more(hidden)).into_iter().collect();
@@ -59,6 +41,11 @@ pub(crate) fn lines(text: &str, role: Role, width: u16, part: Part) -> Vec<Style
             shown
         }
     }
+}
+
+/// How many lines a text has.
+pub(crate) fn count(text: &str) -> usize {
+    text.trim_end().lines().count()
 }
 
 /// How many lines are not shown.
@@ -92,7 +79,6 @@ mod tests {
     #[test]
     fn long_text_shows_what_fits_and_counts_the_rest() {
         let text = "one\ntwo\nthree\nfour is a long line\n\n";
-        assert_eq!(shown(text, Part::Head(1)), ["one", "… 3 more lines"]);
         assert_eq!(
             shown(text, Part::Tail(2)),
             ["… 2 more lines", "three", "four is a…"]
@@ -102,7 +88,6 @@ mod tests {
             ["one", "two", "three", "four is a ", "long line"]
         );
         assert!(shown("\n \n", Part::All).is_empty());
-        assert_eq!(shown("a\nb\nc", Part::Head(2)), ["a", "b", "c"]);
         assert_eq!(shown("a\nb\nc", Part::Tail(2)), ["a", "b", "c"]);
     }
 

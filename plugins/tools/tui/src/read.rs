@@ -1,7 +1,8 @@
 //! `read`: which part of which file.
 
 use bezel_api_tui::{ToolCard, ToolRenderContext, ToolRenderer};
-use bezel_presentation::text::Role;
+use bezel_presentation::text::{Role, sanitize};
+use bezel_presentation::wrap::wrap;
 use bezel_presentation::{StyledLine, StyledSpan, format};
 use bezel_tools_contract::{ReadContent, ToolDetails};
 
@@ -9,7 +10,7 @@ use crate::arguments;
 use crate::output::{self, Part};
 use crate::paths::{Paths, TIME};
 
-/// Lines of an error that a closed card shows.
+/// Rows of an error that a closed card shows.
 pub(crate) const ERROR_LINES: usize = 3;
 
 /// Draws calls of `read`.
@@ -86,12 +87,18 @@ pub(crate) fn text_body(card: &ToolCard<'_>, cx: &ToolRenderContext<'_>) -> Vec<
     }
 }
 
-/// What went wrong.
+/// What went wrong: whole sentences, as far as a closed card has room.
 pub(crate) fn error_body(text: &str, cx: &ToolRenderContext<'_>) -> Vec<StyledLine> {
-    let part = if cx.expanded {
-        Part::All
-    } else {
-        Part::Head(ERROR_LINES)
-    };
-    output::lines(text, Role::Error, cx.width, part)
+    let line = |line: &str| StyledLine::new(sanitize(line, 4).into_owned(), Role::Error);
+    let lines = text.trim_end().lines();
+    let mut rows: Vec<StyledLine> = lines
+        .flat_map(|text| wrap(&line(text), usize::from(cx.width)))
+        .collect();
+    // A note in place of one row would save nothing.
+    if !cx.expanded && rows.len() > ERROR_LINES + 1 {
+        let hidden = rows.len() - ERROR_LINES;
+        rows.truncate(ERROR_LINES);
+        rows.push(output::more(hidden));
+    }
+    rows
 }

@@ -81,6 +81,39 @@ pub(crate) fn items(entries: &[Entry]) -> Vec<Item> {
     items
 }
 
+/// A call in the tree whose result is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenCall {
+    /// The provider's id.
+    pub(crate) call: String,
+    /// The id of its item.
+    pub(crate) item: String,
+}
+
+/// The calls of the last answer that have no result yet: a session that is taken up settles them.
+pub(crate) fn open_calls(entries: &[Entry]) -> Vec<OpenCall> {
+    let mut open = Vec::new();
+    for entry in entries {
+        let EntryBody::Message { message } = &entry.body else {
+            continue;
+        };
+        match &**message {
+            Message::Assistant(message) => {
+                let calls = message.tool_calls().enumerate();
+                open = calls
+                    .map(|(place, call)| OpenCall {
+                        call: call.id.clone(),
+                        item: call_id(&entry.id, place),
+                    })
+                    .collect();
+            }
+            Message::ToolResult(result) => open.retain(|open| open.call != result.call_id),
+            Message::User(_) => {}
+        }
+    }
+    open
+}
+
 /// Milliseconds since 1970 as RFC 3339.
 pub(crate) fn time(milliseconds: i64) -> String {
     Timestamp::from_millisecond(milliseconds)

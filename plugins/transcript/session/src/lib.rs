@@ -29,13 +29,14 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let tree = cx.agent.tree();
     let (entries, has_older) = tree.recent(None, WINDOW).await?;
     let items = history::items(&entries);
+    let open = history::open_calls(&entries);
     let cell = cx.state_cell(TranscriptState {
         items: items.clone(),
         has_older,
         settled: None,
     });
     // Only the event task locks it; the mutex makes the listener `Send`.
-    let projection = Arc::new(Mutex::new(Projection::new(items)));
+    let projection = Arc::new(Mutex::new(Projection::new(items, open)));
 
     cx.provide(TranscriptClient::new(TranscriptService {
         tree,

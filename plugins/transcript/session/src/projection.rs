@@ -8,6 +8,7 @@ use bezel_session_types::{OperationId, Progress};
 use bezel_transcript_contract::{Item, ItemBody, Part, ToolItem, ToolStatus};
 use serde_json::Value;
 
+use crate::history::OpenCall;
 use crate::{WINDOW, history};
 
 /// One change of the item list.
@@ -31,16 +32,19 @@ pub(crate) enum Edit {
 pub(crate) struct Projection {
     items: Vec<Item>,
     places: HashMap<String, usize>,
+    /// Calls from before this process, which know their own id only when something happens to them.
+    open: Vec<OpenCall>,
 }
 
 /// Output that a running call shows at most; the rest is in its result.
 const RUNNING_OUTPUT: usize = 16 * 1024;
 
 impl Projection {
-    pub(crate) fn new(items: Vec<Item>) -> Self {
+    pub(crate) fn new(items: Vec<Item>, open: Vec<OpenCall>) -> Self {
         let mut projection = Projection {
             items,
             places: HashMap::new(),
+            open,
         };
         projection.index_from(0);
         projection
@@ -78,6 +82,8 @@ impl Projection {
                 self.put(item, edits);
             }
             EventBody::AnswerStarted { entry, model } => {
+                // What the conversation has gone on from is settled.
+                self.open.clear();
                 let body = ItemBody::Assistant {
                     model: model.clone(),
                     parts: Vec::new(),
@@ -136,6 +142,9 @@ impl Projection {
                 tool,
                 arguments,
             } => {
+                self.recognise(invocation.as_str(), |_, item| {
+                    item.tool == *tool && item.arguments == **arguments
+                });
                 let tool = running_tool(tool, Value::clone(arguments), ToolStatus::Running);
                 self.put(
                     Item {
@@ -154,6 +163,7 @@ impl Projection {
             }
             EventBody::ToolEnded { invocation, result } => {
                 let ended_at = at();
+                self.recognise(invocation.as_str(), |open, _| open.call == result.call_id);
                 if self.tool(invocation.as_str()).is_none() {
                     let tool = running_tool(&result.tool, Value::Null, ToolStatus::Pending);
                     let body = ItemBody::Tool(tool);
@@ -213,6 +223,21 @@ impl Projection {
                 self.items.push(item.clone());
                 edits.push(Edit::Insert { index, item });
             }
+        }
+    }
+
+    /// A call from before this process gets the id under which it goes on.
+    fn recognise(&mut self, invocation: &str, fits: impl Fn(&OpenCall, &ToolItem) -> bool) {
+        if self.open.is_empty() || self.places.contains_key(invocation) {
+            return;
+        }
+        let place = self.open.iter().position(|open| {
+            let item = self.places.get(&open.item).map(|at| &self.items[*at].body);
+            matches!(item, Some(ItemBody::Tool(item)) if fits(open, item))
+        });
+        if let Some(place) = place {
+            let open = self.open.remove(place);
+            self.rename(&open.item, invocation);
         }
     }
 

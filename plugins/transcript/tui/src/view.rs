@@ -388,7 +388,7 @@ fn draw_pill(unseen: bool, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'
             StyledSpan::new("ctrl+end ", on(Role::Faint)),
         ])
     } else {
-        StyledLine::new(" ↓ ctrl+end ", on(Role::Faint))
+        StyledLine::new(" ↓ to the end ctrl+end ", on(Role::Faint))
     };
     let width = u16::try_from(line.width()).unwrap_or(0).min(area.width);
     let pill = Rect {

@@ -95,6 +95,9 @@ pub(super) struct Segment {
 /// Columns between two segments.
 pub(super) const GAP: u16 = 3;
 
+/// Columns behind a segment that is a sign alone: it belongs to what follows.
+const SIGN_GAP: u16 = 1;
+
 /// Columns left free at both ends.
 const MARGIN: u16 = 1;
 
@@ -137,15 +140,19 @@ pub(super) fn share_line(
         height: line.height.min(1),
     };
     let mut x = line.x + MARGIN;
-    let place = |width: &u16, x: &mut u16| {
+    let place = |width: &u16, x: &mut u16, sign_gap: u16| {
         let placed = area(*x, *width);
-        *x += if *width > 0 { *width + GAP } else { 0 };
+        *x += match *width {
+            0 => 0,
+            1 => 1 + sign_gap,
+            width => width + GAP,
+        };
         placed
     };
     let (left_widths, right_widths) = widths.split_at(left.len());
     let lefts = left_widths
         .iter()
-        .map(|width| place(width, &mut x))
+        .map(|width| place(width, &mut x, SIGN_GAP))
         .collect();
     let right_total = u16::try_from(needed(right_widths)).unwrap_or(room);
     let mut x = (line.x + line.width)
@@ -153,7 +160,7 @@ pub(super) fn share_line(
         .max(line.x);
     let rights = right_widths
         .iter()
-        .map(|width| place(width, &mut x))
+        .map(|width| place(width, &mut x, GAP))
         .collect();
     (lefts, rights)
 }
@@ -215,6 +222,21 @@ mod tests {
         assert_eq!(widths(40), [(1, 10), (14, 10), (31, 8)]);
         assert_eq!(widths(30), [(1, 10), (14, 0), (21, 8)]);
         assert_eq!(widths(14), [(1, 10), (14, 0), (13, 0)]);
+    }
+
+    #[test]
+    fn a_sign_stands_beside_what_follows_it() {
+        let segment = |width| Segment {
+            width,
+            importance: 0,
+        };
+        let (left, _) = share_line(
+            Rect::new(0, 0, 40, 1),
+            &[segment(1), segment(4), segment(5)],
+            &[],
+        );
+        let places: Vec<u16> = left.iter().map(|area| area.x).collect();
+        assert_eq!(places, [1, 3, 10]);
     }
 
     proptest! {

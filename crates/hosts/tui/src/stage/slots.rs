@@ -143,10 +143,11 @@ impl SlotViews {
         let (left, right) = layout::share_line(line, &left, &right);
         let separator = StyledLine::new("·", Role::Faint);
         for (slot, areas) in [(Slot::StatusLeft, left), (Slot::StatusRight, right)] {
-            let mut first = true;
+            let mut end = None;
             let views = self.0.iter_mut().filter(|view| view.slot == slot);
             for (view, area) in views.zip(areas).filter(|(_, area)| !area.is_empty()) {
-                if !std::mem::take(&mut first) {
+                let apart = end.replace(area.right()).map(|end: u16| area.x - end);
+                if apart.is_some_and(|columns| columns >= GAP) {
                     let at = Rect {
                         x: area.x - GAP / 2 - 1,
                         width: 1,

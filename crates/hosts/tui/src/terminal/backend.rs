@@ -8,6 +8,8 @@ use bezel_api_tui::ratatui::buffer::Cell;
 use bezel_api_tui::ratatui::layout::{Position, Size};
 use bezel_api_tui::ratatui::style::{Color, Modifier};
 
+use super::unsure::begins_whole_row;
+
 const BEGIN: &[u8] = b"\x1b[?2026h";
 const END: &[u8] = b"\x1b[?2026l";
 const HIDE: &[u8] = b"\x1b[?25l";
@@ -66,9 +68,15 @@ impl Backend for TtyBackend {
     {
         let out = &mut self.changes;
         let mut next: Option<(u16, u16)> = None;
-        let mut look = (Color::Reset, Color::Reset, Modifier::empty());
+        let mut look = PLAIN;
         for (x, y, cell) in content {
-            if next != Some((x, y)) {
+            if begins_whole_row(x, cell) {
+                if look != PLAIN {
+                    out.extend_from_slice(b"\x1b[m");
+                    look = PLAIN;
+                }
+                write!(out, "\x1b[{};1H\x1b[2K", y + 1)?;
+            } else if next != Some((x, y)) {
                 write!(out, "\x1b[{};{}H", y + 1, x + 1)?;
             }
             // After a wide character the next position is asked for again, whatever the terminal thinks of it.
@@ -84,7 +92,7 @@ impl Backend for TtyBackend {
             }
             out.extend_from_slice(cell.symbol().as_bytes());
         }
-        if look != (Color::Reset, Color::Reset, Modifier::empty()) {
+        if look != PLAIN {
             out.extend_from_slice(b"\x1b[m");
         }
         Ok(())
@@ -152,6 +160,8 @@ impl Backend for TtyBackend {
 }
 
 type Look = (Color, Color, Modifier);
+
+const PLAIN: Look = (Color::Reset, Color::Reset, Modifier::empty());
 
 fn style(out: &mut Vec<u8>, from: Look, to: Look) -> io::Result<()> {
     let taken = from.2 - to.2;
@@ -235,6 +245,7 @@ mod tests {
     use bezel_api_tui::ratatui::Terminal;
     use bezel_api_tui::ratatui::style::Style;
 
+    use super::super::unsure::UnsureRows;
     use super::*;
 
     fn pipe(size: Size) -> (File, Terminal<TtyBackend>) {
@@ -289,6 +300,30 @@ mod tests {
             })
             .unwrap();
         assert_eq!(written(&mut reader), "");
+    }
+
+    #[test]
+    fn a_flag_leaves_nothing_behind_however_wide_the_terminal_takes_it_for() {
+        let (mut reader, mut terminal) = pipe(Size::new(6, 1));
+        let mut unsure = UnsureRows::default();
+        let mut draw = |text: &str| {
+            terminal
+                .draw(|frame| {
+                    frame.buffer_mut().set_string(0, 0, text, Style::new());
+                    unsure.mark(frame.buffer_mut());
+                })
+                .unwrap();
+            written(&mut reader)
+        };
+        assert_eq!(
+            draw("a🇩🇪 b"),
+            "^[?2026h^[?25l^[1;1H^[2Ka🇩🇪^[1;4H b ^[?2026l"
+        );
+        // Once more, because the last frame's cells bear the mark; then there is nothing to write.
+        assert_eq!(draw("a🇩🇪 b"), "^[?2026h^[?25l^[1;1Ha🇩🇪^[1;4H b ^[?2026l");
+        assert_eq!(draw("a🇩🇪 b"), "");
+        // Blank cells that were blank before are written too: the terminal may have put something there.
+        assert_eq!(draw("a"), "^[?2026h^[?25l^[1;1H^[2Ka     ^[?2026l");
     }
 
     #[test]

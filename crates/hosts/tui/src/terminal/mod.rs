@@ -6,6 +6,7 @@ mod options;
 mod parser;
 mod restore;
 mod tty;
+mod unsure;
 
 pub use options::TerminalOptions;
 pub use restore::install_panic_hook;

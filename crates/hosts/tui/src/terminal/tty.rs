@@ -22,6 +22,7 @@ use super::event::{Reply, TerminalEvent};
 use super::options::TerminalOptions;
 use super::parser::Parser;
 use super::restore::Restore;
+use super::unsure::UnsureRows;
 use crate::device::{Device, DeviceEvent};
 
 /// A lone escape is the Esc key when nothing follows it for so long. Programs that send sequences send them
@@ -53,6 +54,7 @@ pub(crate) struct Tty {
     parser: Parser,
     escape_at: Option<Instant>,
     terminal: Terminal<TtyBackend>,
+    unsure: UnsureRows,
     raw: Termios,
     mouse: bool,
     tmux: bool,
@@ -118,6 +120,7 @@ impl Tty {
             parser: Parser::default(),
             escape_at: None,
             terminal,
+            unsure: UnsureRows::default(),
             raw,
             mouse: options.mouse,
             tmux: options.tmux,
@@ -233,7 +236,12 @@ impl Device for Tty {
     }
 
     fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        self.terminal.draw(render).map(|_| ())
+        let unsure = &mut self.unsure;
+        let drawn = self.terminal.draw(|frame| {
+            render(frame);
+            unsure.mark(frame.buffer_mut());
+        });
+        drawn.map(|_| ())
     }
 
     fn invalidate(&mut self) {

@@ -166,7 +166,8 @@ fn code_is_plain_first_and_gets_its_colours_when_they_are_ready() {
 }
 
 fn fragment() -> impl Strategy<Value = String> {
-    let words = "(alpha|beta gamma|x_y_z|délta|漢字|a b c d e f g h| )( |\\. |, )?";
+    let words =
+        "(alpha|beta gamma|x_y_z|délta|漢字|a b c d e f g h|https://a\\.org/b_c| )( |\\. |, )?";
     let marks = "\\*|\\*\\*|_|`|``|~~|\\[|\\]|\\(x\\)|<b>|<|>|\\||\\\\|&amp;|!";
     let starts = "\n|\n\n|\n- |\n  - |\n1\\. |\n> |\n# |\n## |\n```\n|\n```rust\n|\n~~~\n|\n---\n|\n===\n|\n    |\n- \\[ \\] |\n\\| a \\| b \\|\n\\|---\\|---\\|\n|\n  ```\n|\n\\[a\\]: b\n|\n<div>\n";
     prop_oneof![6 => words, 2 => marks, 3 => starts].prop_map(|text| text)

@@ -10,7 +10,10 @@ use super::{AGAIN, Composer, Core};
 
 /// The keys that the composer handles itself, for the help.
 pub(crate) const HELP: &[(&str, &str)] = &[
-    ("enter", "Send; while the agent works: steer it"),
+    (
+        "enter",
+        "Send; while the agent works: steer it; empty: send what is held",
+    ),
     (
         "tab, alt+q",
         "While the agent works: queue the message for after this turn",

@@ -155,11 +155,7 @@ impl Composer {
                 .withdraw(&Context::background(), last.id)
                 .await
             {
-                Ok(true) => {
-                    let said = last.text.trim().to_owned();
-                    let kept = composer.lock().history(&composer.services).find(&said);
-                    composer.give_back(kept.unwrap_or_else(|| Draft::plain(&said)));
-                }
+                Ok(true) => composer.give_back(composer.said_before(&last.text)),
                 Ok(false) => ui.toast("too late: the message has been delivered"),
                 Err(error) => ui.toast(Toast::error(format!(
                     "could not take the message back: {error}"
@@ -190,7 +186,7 @@ impl Composer {
     /// Sends what is written, or runs it where it is a command.
     fn submit(&self, core: &mut Core, delivery: Delivery) {
         if core.editor.draft().is_blank() {
-            return;
+            return self.send_held();
         }
         let text = core.editor.text().trim().to_owned();
         if let Some(line) = text.strip_prefix('/') {
@@ -215,6 +211,48 @@ impl Composer {
         self.services
             .outbox
             .push(draft, delivery, attachment.target());
+    }
+
+    /// Sends the oldest message that was held when the turn was interrupted; the others follow it into the
+    /// turn that it begins.
+    fn send_held(&self) {
+        let state = self.services.chat.state();
+        if !self.services.attachment.get().is_attached()
+            || state.is_stale()
+            || self.running().is_some()
+            || !self.services.outbox.is_empty()
+        {
+            return;
+        }
+        let Some(held) = state.get().queue.first().cloned() else {
+            return;
+        };
+        let composer = self.clone();
+        self.services.spawner.spawn("send held", async move {
+            let Services {
+                chat, ui, outbox, ..
+            } = &composer.services;
+            match chat.withdraw(&Context::background(), held.id).await {
+                Ok(true) => {
+                    let draft = composer.said_before(&held.text);
+                    let attachment = composer.services.attachment.get();
+                    outbox.push(draft, held.delivery, attachment.target());
+                    ui.redraw();
+                }
+                // Somebody else has sent it or taken it back.
+                Ok(false) => ui.redraw(),
+                Err(error) => ui.toast(Toast::error(format!(
+                    "could not send the message that is held: {error}"
+                ))),
+            }
+        });
+    }
+
+    /// A message that was sent from here, with its pictures; otherwise its text.
+    fn said_before(&self, text: &str) -> Draft {
+        let said = text.trim();
+        let kept = self.lock().history(&self.services).find(said);
+        kept.unwrap_or_else(|| Draft::plain(said))
     }
 
     /// Takes the draft out and keeps it in the history.

@@ -6,6 +6,7 @@ use bezel_api_tui::{
     EventContext, Handled, InputEvent, KeyStroke, MouseButton, MouseEventKind, RenderContext, View,
 };
 use bezel_presentation::text::Role;
+use bezel_presentation::wrap::truncate;
 use bezel_presentation::{StyledLine, StyledSpan};
 use tokio::time::Instant;
 
@@ -63,11 +64,9 @@ impl View for ComposerView {
             ..text
         };
         if core.editor.is_empty() {
-            cx.paint().draw_line(
-                buffer,
-                field,
-                &StyledLine::new(PLACEHOLDER, Role::Placeholder),
-            );
+            let placeholder = StyledLine::new(PLACEHOLDER, Role::Placeholder);
+            let placeholder = truncate(&placeholder, usize::from(field.width));
+            cx.paint().draw_line(buffer, field, &placeholder);
         }
         for (line, range) in field.rows().zip(layout.rows.iter().skip(core.scroll)) {
             let pieces = shown(core.editor.draft(), range.clone()).into_iter();

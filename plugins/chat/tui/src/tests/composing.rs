@@ -13,6 +13,13 @@ async fn an_empty_composer_invites() {
 }
 
 #[tokio::test]
+async fn in_a_narrow_terminal_the_invitation_says_that_it_goes_on() {
+    let stage = Stage::attached().await;
+    stage.tui.resize(24, 10).await;
+    stage.tui.wait_for_text("Ask for a change · @ …").await;
+}
+
+#[tokio::test]
 async fn several_lines_grow_the_composer_up_to_a_third() {
     let stage = Stage::attached().await;
     stage.tui.type_text("one").await;

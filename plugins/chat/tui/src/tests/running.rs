@@ -192,6 +192,86 @@ async fn a_failed_turn_says_why_until_the_next_one() {
 }
 
 #[tokio::test]
+async fn what_the_conversation_tells_of_the_end_is_not_told_again() {
+    let stage = Stage::attached().await;
+    let end = |message: &str| Outcome {
+        operation_id: OperationId::new("op"),
+        status: OutcomeStatus::Failed,
+        error: Some(Failure {
+            kind: FailureKind::Provider,
+            message: message.into(),
+        }),
+    };
+    stage
+        .played
+        .set(|state| state.last = Some(end("the key was refused")));
+    stage.tui.wait_for_text("✗ the key was refused").await;
+    stage.played.fail_answer("the key was refused");
+    stage
+        .tui
+        .wait_for(|screen| !screen.contains("was refused"))
+        .await;
+    // Another failure than the one that stands there is told.
+    stage
+        .played
+        .set(|state| state.last = Some(end("the disk is full")));
+    stage.tui.wait_for_text("✗ the disk is full").await;
+}
+
+#[tokio::test]
+async fn an_interrupted_turn_says_so_until_the_next_one() {
+    let stage = Stage::attached().await;
+    stage.played.end(OutcomeStatus::Interrupted);
+    stage
+        .tui
+        .wait_for_text("⊘ Interrupted · say what to do instead")
+        .await;
+    stage.played.run(Phase::Starting);
+    stage
+        .tui
+        .wait_for(|screen| !screen.contains("⊘ Interrupted"))
+        .await;
+}
+
+#[tokio::test]
+async fn what_an_interrupted_turn_leaves_waiting_is_held_and_enter_sends_it() {
+    let stage = Stage::attached().await;
+    stage.played.set(|state| {
+        state.queue = vec![
+            queued("e1", "first", Delivery::Steer),
+            queued("e2", "second", Delivery::Queue),
+        ];
+    });
+    stage.played.end(OutcomeStatus::Interrupted);
+    let screen = stage.tui.wait_for_text("held    first").await;
+    assert!(
+        screen.contains("held    second") && screen.contains("enter sends · alt+up takes back"),
+        "{}",
+        screen.text()
+    );
+    stage.tui.press("enter").await;
+    assert_eq!(text(&stage.played.prompted(1).await[0]), "first");
+    let withdrawn = waited(&stage.played.withdrawn, |withdrawn| !withdrawn.is_empty()).await;
+    assert_eq!(withdrawn[0].as_str(), "e1");
+}
+
+#[tokio::test]
+async fn a_long_reason_of_a_retry_leaves_room_for_how_to_stop_it() {
+    let stage = Stage::attached().await;
+    stage.played.run(Phase::Retrying {
+        attempt: 2,
+        at: "2026-03-01T12:00:03Z".into(),
+        reason: "the provider limits the rate of requests (HTTP 429: too many of them)".into(),
+    });
+    let screen = stage.tui.wait_for_text("Trying again in 3s (try 2)").await;
+    assert!(
+        screen.contains("· the provider") && screen.contains("… · 12s · esc to interrupt"),
+        "{}",
+        screen.text()
+    );
+}
+
+#[tokio::test]
 async fn a_session_that_is_not_there_runs_nothing() {
     let mut stage = Stage::attached().await;
     stage.played.run(Phase::Answering);

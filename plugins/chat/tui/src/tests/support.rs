@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::{Facet, Launch, Placement, RenderContext, Slot, TuiContext, segment};
 use bezel_chat_contract::{
-    Activity, Chat, ChatClient, ChatError, ChatState, Outcome, Phase, PromptReply, PromptRequest,
-    QueuedMessage,
+    Activity, Chat, ChatClient, ChatError, ChatState, Outcome, OutcomeStatus, Phase, PromptReply,
+    PromptRequest, QueuedMessage,
 };
 use bezel_context::Context;
 use bezel_files_contract::{FileMatch, Files, FilesClient};
@@ -79,6 +79,40 @@ impl Played {
                 cancelling: false,
             };
         });
+    }
+
+    /// Ends what runs.
+    pub(super) fn end(&self, status: OutcomeStatus) {
+        self.set(|state| {
+            state.activity = Activity::Idle;
+            state.last = Some(Outcome {
+                operation_id: OperationId::new("op"),
+                status,
+                error: None,
+            });
+        });
+    }
+
+    /// The newest answer tells why it failed.
+    pub(super) fn fail_answer(&self, error: &str) {
+        let item = Item {
+            id: "answer".into(),
+            at: NOW.into(),
+            body: ItemBody::Assistant {
+                model: "local::m".parse().expect("a model"),
+                parts: Vec::new(),
+                done: true,
+                error: Some(error.into()),
+                usage: None,
+            },
+        };
+        self.transcript.set(
+            &Context::background(),
+            TranscriptState {
+                items: vec![item],
+                ..TranscriptState::default()
+            },
+        );
     }
 
     pub(super) fn say(&self, texts: &[&str]) {

@@ -1,6 +1,10 @@
 //! `bash` and its background commands.
 
+use std::time::Duration;
+
+use bezel_api_tui::{ToolCard, ToolOutcome, ToolRenderer, ToolStatus};
 use bezel_presentation::StyledLine;
+use bezel_presentation::text::Role;
 use bezel_tools_contract::{BackgroundDetails, CommandStatus, ToolDetails};
 use serde_json::json;
 
@@ -11,8 +15,13 @@ use crate::changes::ChangesRenderer;
 #[test]
 fn bash_shows_the_end_of_its_output_and_how_it_ended() {
     let output = "   Compiling a\n   Compiling b\nrunning 3 tests\ntest one ... ok\ntest two ... FAILED\ntest three ... ok\n\nfailures:\n    two\n";
+    let ToolDetails::Bash(mut details) = bash("cargo test", CommandStatus::Exited { code: 101 })
+    else {
+        panic!("bash")
+    };
+    details.output_bytes = output.len() as u64;
     let failed = Ended {
-        details: Some(bash("cargo test", CommandStatus::Exited { code: 101 })),
+        details: Some(ToolDetails::Bash(details)),
         ..Ended::badly(json!({"command": "cargo test"}), output)
     };
     insta::assert_snapshot!(failed.shown(&BashRenderer::default()));
@@ -72,6 +81,115 @@ fn every_way_to_end_has_a_word() {
     });
     let call = Ended::well(json!({"id": "bg-1"}), looked, "listening\n");
     insta::assert_snapshot!(call.shown(&BackgroundRenderer::new("Output of")));
+}
+
+#[test]
+fn what_the_model_is_told_of_the_end_is_not_shown_twice() {
+    let shown = |status, text| {
+        let call = Ended::well(json!({}), bash("x", status), text);
+        let lines = call.lines(&BashRenderer::default(), false);
+        lines[1..]
+            .iter()
+            .map(StyledLine::to_text)
+            .collect::<Vec<_>>()
+    };
+    let code = |code| CommandStatus::Exited { code };
+    assert_eq!(shown(code(3), "oops\n\n[exit code 3]"), ["oops", "exit 3"]);
+    assert_eq!(
+        shown(
+            code(127),
+            "sh: x\n\n[exit code 127: command not found, or it could not be run]"
+        ),
+        ["sh: x", "exit 127"]
+    );
+    // Another code, and a line of the output's own.
+    assert_eq!(
+        shown(code(3), "[exit code 3]\nthen\n\n[exit code 31]"),
+        ["[exit code 3]", "then", "", "[exit code 31]", "exit 3"]
+    );
+    assert_eq!(
+        shown(
+            code(2),
+            "a\n\n[exit code 2]\n[working directory is now /tmp]"
+        ),
+        ["a", "", "[working directory is now /tmp]", "exit 2"]
+    );
+}
+
+/// What `ask` says of a command that ended so.
+fn of_ended<T>(status: CommandStatus, ask: impl FnOnce(&ToolCard<'_>) -> T) -> T {
+    let details = bash("x", status).to_value();
+    ask(&ToolCard {
+        name: "bash",
+        arguments: &serde_json::Value::Null,
+        status: ToolStatus::Succeeded,
+        output: "",
+        progress: &serde_json::Value::Null,
+        outcome: Some(ToolOutcome {
+            text: "",
+            details: &details,
+            is_error: false,
+        }),
+        elapsed: None,
+    })
+}
+
+#[test]
+fn a_command_took_the_time_that_was_measured() {
+    let took = |status| of_ended(status, |card| BashRenderer::default().took(card));
+    assert_eq!(
+        took(CommandStatus::Exited { code: 0 }),
+        Some(Duration::from_millis(1200))
+    );
+    // It goes on in the background.
+    assert_eq!(took(CommandStatus::Running), None);
+}
+
+#[test]
+fn a_command_that_failed_is_marked_as_failed() {
+    let failed = |status| of_ended(status, |card| BashRenderer::default().came_to_failure(card));
+    assert!(failed(CommandStatus::Exited { code: 1 }));
+    assert!(failed(CommandStatus::TimedOut { after_ms: 1 }));
+    assert!(!failed(CommandStatus::Exited { code: 0 }));
+    assert!(!failed(CommandStatus::Killed));
+    assert!(!failed(CommandStatus::Running));
+}
+
+#[test]
+fn of_an_output_that_is_not_here_as_a_whole_no_lines_are_counted() {
+    let details = bash("seq 1 9000", CommandStatus::Exited { code: 0 });
+    let call = Ended::well(json!({}), details, "1\n2\n…\n8997\n8998\n8999\n9000");
+    let lines = call.lines(&BashRenderer::default(), false);
+    let lines: Vec<String> = lines.iter().map(StyledLine::to_text).collect();
+    assert_eq!(
+        lines,
+        [
+            "$ x",
+            "… the end of 68 KiB",
+            "…",
+            "8997",
+            "8998",
+            "8999",
+            "9000"
+        ]
+        .map(|line| line.replace("$ x", "$ seq 1 9000"))
+    );
+}
+
+#[test]
+fn an_error_is_told_in_whole_sentences() {
+    let text = "Interrupted while it ran: it may have had part of its effect. Look before you run it again.";
+    let call = Ended::badly(json!({"command": "make"}), text);
+    let lines = call.lines(&BashRenderer::default(), false);
+    let rows: Vec<String> = lines[1..].iter().map(StyledLine::to_text).collect();
+    assert_eq!(
+        rows,
+        [
+            "Interrupted while it ran: it may have had part of its effect.",
+            "Look before you run it again."
+        ]
+    );
+    assert_eq!(lines[1].spans[0].style.role, Role::Error);
 }
 
 #[test]

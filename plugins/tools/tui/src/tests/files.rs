@@ -149,7 +149,7 @@ fn code_in_a_diff_is_highlighted_once_that_is_ready() {
 fn a_long_new_file_is_short_while_closed() {
     let renderer = ChangesRenderer::new("Write", paths());
     let details = ToolDetails::Changes(ChangesDetails {
-        files: vec![created("/project/notes.txt", 14)],
+        files: vec![created("/project/notes.txt", 30)],
     });
     insta::assert_snapshot!(Ended::well(json!({}), details, "ok").shown(&renderer));
 }

@@ -329,6 +329,39 @@ async fn history_pairs_calls_with_results_and_pages_backwards() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_taken_up_settles_its_calls_in_their_own_items() {
+    let calls = vec![call("c1", "one"), call("c2", "two")];
+    let entries = vec![entry("a", 1, Message::Assistant(answer(calls)))];
+    let (session, transcript, cx) = transcript(entries).await;
+    let interrupted = ToolResultMessage {
+        is_error: true,
+        ..result("i1", "c1", "interrupted")
+    };
+    session.agent.emit(EventBody::ToolEnded {
+        invocation: InvocationId::new("i1"),
+        result: Arc::new(interrupted),
+    });
+    session.agent.emit(EventBody::ToolStarted {
+        invocation: InvocationId::new("i2"),
+        tool: "bash".into(),
+        arguments: Arc::new(json!({ "command": "two" })),
+    });
+    let running = |state: &TranscriptState| {
+        state.items.iter().any(
+            |item| matches!(&item.body, ItemBody::Tool(tool) if tool.status == ToolStatus::Running),
+        )
+    };
+    let state = transcript.state().wait_for(&cx, running).await.unwrap();
+    let ids: Vec<&str> = state.items.iter().map(|item| item.id.as_str()).collect();
+    assert_eq!(ids, ["a", "i1", "i2"]);
+    let first = tool(&state, 1).unwrap();
+    assert_eq!(
+        (first.status, &first.arguments),
+        (ToolStatus::Failed, &json!({ "command": "one" }))
+    );
+}
+
+#[tokio::test]
 async fn long_output_is_clipped_in_the_item_and_whole_on_request() {
     let long = "x".repeat(100_000);
     let message = result("r", "c", &long);

@@ -99,7 +99,9 @@ fn thinking(text: &str, streaming: bool, open: bool, width: usize, rows: &mut Ro
         let gist = text
             .lines()
             .map(|line| line.trim_matches(['*', '#', ' ']))
-            .find(|line| !line.is_empty());
+            .find(|line| !line.is_empty())
+            // One line is no place for Markdown's signs.
+            .map(|line| line.replace("**", "").replace('`', ""));
         let mut line = head("Thought");
         if let Some(gist) = gist {
             line.push(StyledSpan::new(format!(" · {gist}"), Role::Faint));

@@ -61,7 +61,12 @@ pub(super) fn build(tool: &ToolItem, whole: &Whole, open: bool, cx: &Layout<'_>)
     let mut rows = Rows::default();
     let title = renderer.title(&card, &context);
     let room = usize::from(width).saturating_sub(TIME).max(8);
-    rows.push_head(truncate(&title, room), mark(tool.status));
+    let sign = match mark(tool.status) {
+        Mark::Done if renderer.came_to_failure(&card) => Mark::Failed,
+        sign => sign,
+    };
+    rows.took = renderer.took(&card);
+    rows.push_head(truncate(&title, room), sign);
     for line in renderer.body(&card, &context) {
         rows.push_indented(line, INDENT);
     }

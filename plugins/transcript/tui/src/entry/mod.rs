@@ -229,7 +229,9 @@ impl Entry {
         let ItemBody::Tool(tool) = &self.item.body else {
             return None;
         };
+        let measured = self.laid.as_ref().and_then(|laid| laid.rows.took);
         let elapsed = match (&tool.ended_at, tool.status) {
+            (Some(_), _) if measured.is_some() => measured,
             (Some(end), _) => between(&self.item.at, end),
             (None, ToolStatus::Running) => clock.since(&self.item.at),
             _ => None,

@@ -1,5 +1,7 @@
 //! The rows of an item: lines of its own, and runs of rows that a text lays out itself.
 
+use std::time::Duration;
+
 use bezel_presentation::StyledLine;
 
 /// What stands left of a row.
@@ -39,6 +41,8 @@ pub(crate) struct Rows {
     runs: Vec<Run>,
     lines: Vec<StyledLine>,
     count: usize,
+    /// How long the call took, where its tool measured that.
+    pub(crate) took: Option<Duration>,
 }
 
 #[derive(Debug)]

@@ -91,6 +91,34 @@ async fn every_state_of_a_call_has_its_mark() {
 }
 
 #[tokio::test]
+async fn a_call_that_went_well_and_came_to_a_failure_has_the_mark_of_one() {
+    let stage = Stage::with(vec![
+        called("a", "doomed", ToolStatus::Running, ""),
+        called("b", "doomed", ToolStatus::Done, ""),
+    ])
+    .await;
+    let screen = stage.tui.wait_for_text("✗ doomed").await;
+    assert!(!screen.contains("✓"), "{}", screen.text());
+    // The time that the tool measured, not the time until its result was in the conversation.
+    let row = screen.find("✗ doomed").unwrap().1;
+    assert!(
+        screen.row(row).trim_end().ends_with("7.0s"),
+        "{}",
+        screen.text()
+    );
+}
+
+#[tokio::test]
+async fn the_gist_of_a_thought_has_no_signs_of_markdown() {
+    let thought = "**Look** at `main` and **then** decide";
+    let stage = Stage::with(vec![answer("a", vec![thinking(thought)], true)]).await;
+    stage
+        .tui
+        .wait_for_text("✻ Thought · Look at main and then decide")
+        .await;
+}
+
+#[tokio::test]
 async fn a_failed_answer_and_an_interrupted_one_differ() {
     let mut failed = answer("a", vec![text("Half an ans")], true);
     let mut stopped = answer("b", vec![text("Another half")], true);

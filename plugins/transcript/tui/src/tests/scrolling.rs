@@ -21,7 +21,7 @@ async fn the_view_stays_where_it_was_scrolled_to() {
     let screen = stage.tui.press("pageup").await;
     let seen = numbers(&screen);
     assert!(
-        !seen.contains(&49) && screen.contains("↓ ctrl+end"),
+        !seen.contains(&49) && screen.contains("↓ to the end ctrl+end"),
         "{}",
         screen.text()
     );
@@ -53,7 +53,7 @@ async fn the_wheel_scrolls_and_the_hint_leads_back() {
         numbers(&screen),
         before.iter().map(|number| number - 3).collect::<Vec<_>>()
     );
-    let (x, y) = screen.find("↓ ctrl+end").unwrap();
+    let (x, y) = screen.find("↓ to the end ctrl+end").unwrap();
     let screen = stage
         .tui
         .mouse(MouseEventKind::Down(MouseButton::Left), x, y)

@@ -2,10 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bezel_api_tui::ratatui::buffer::Buffer;
 use bezel_api_tui::ratatui::layout::Rect;
-use bezel_api_tui::{Facet, Launch, Placement, RenderContext, Slot, TuiContext, View, segment};
+use bezel_api_tui::{
+    Facet, Launch, Placement, RenderContext, Slot, ToolCard, ToolRenderContext, ToolRenderer,
+    TuiContext, View, segment,
+};
 use bezel_context::Context;
 use bezel_host_tui::{HarnessOptions, Screen, TuiHarness};
 use bezel_models_contract::{
@@ -226,6 +230,27 @@ pub(super) struct Stage {
     pub(super) worker: Option<FakeWorker>,
 }
 
+/// Draws calls that come to nothing good.
+struct Doomed;
+
+impl ToolRenderer for Doomed {
+    fn title(&self, card: &ToolCard<'_>, _cx: &ToolRenderContext<'_>) -> StyledLine {
+        StyledLine::new(card.name.to_owned(), Role::Text)
+    }
+
+    fn body(&self, _card: &ToolCard<'_>, _cx: &ToolRenderContext<'_>) -> Vec<StyledLine> {
+        Vec::new()
+    }
+
+    fn took(&self, card: &ToolCard<'_>) -> Option<Duration> {
+        card.outcome.map(|_| Duration::from_secs(7))
+    }
+
+    fn came_to_failure(&self, card: &ToolCard<'_>) -> bool {
+        card.outcome.is_some()
+    }
+}
+
 impl Stage {
     /// On a screen of this size, with no session.
     pub(super) async fn detached(size: (u16, u16)) -> Self {
@@ -245,6 +270,7 @@ impl Stage {
                 .add(Slot::StatusRight, Placement::default(), segment(shown));
             cx.slots
                 .add(Slot::Composer, Placement::default(), Writer(String::new()));
+            cx.tool_renderers.add("doomed", Doomed);
             Ok(())
         });
         let environment = [("HOME".to_owned(), "/home/me".to_owned())].into();

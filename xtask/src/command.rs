@@ -73,11 +73,25 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The cargo that started xtask, in the workspace's root.
+/// The cargo that started xtask, in the workspace's root, as this run builds.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
+    without_incremental_caches_in_ci(&mut command);
     command
+}
+
+/// A CI run builds each crate once: the caches for building it again only fill its disk. With and without
+/// them are two builds of the workspace to cargo, so that every build of a run must agree on it.
+pub(crate) fn without_incremental_caches_in_ci(cargo: &mut Command) {
+    if in_ci() {
+        cargo.env("CARGO_INCREMENTAL", "0");
+    }
+}
+
+/// Whether this is a CI run.
+pub(crate) fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
 /// The command as a person would type it.

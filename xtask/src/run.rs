@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 
@@ -21,19 +21,24 @@ pub(crate) enum Profile {
     Release,
 }
 
-/// Builds the named binary of the workspace and returns its path.
-pub(crate) fn build(workspace: &Workspace, profile: Profile, binary: &str) -> Result<PathBuf> {
+/// The build of the named binary.
+pub(crate) fn cargo_build(workspace: &Workspace, profile: Profile, binary: &str) -> Command {
     let mut cargo = command::cargo(workspace.root());
     // `--workspace` keeps the features of shared dependencies the same as in `cargo xtask test`.
     cargo.args(["build", "--workspace", "--bin", binary]);
+    if profile == Profile::Release {
+        cargo.arg("--release");
+    }
+    cargo
+}
+
+/// Builds the named binary of the workspace and returns its path.
+pub(crate) fn build(workspace: &Workspace, profile: Profile, binary: &str) -> Result<PathBuf> {
+    command::run(&mut cargo_build(workspace, profile, binary))?;
     let folder = match profile {
         Profile::Dev => "debug",
-        Profile::Release => {
-            cargo.arg("--release");
-            "release"
-        }
+        Profile::Release => "release",
     };
-    command::run(&mut cargo)?;
     Ok(workspace.target()?.join(folder).join(binary))
 }
 

@@ -4,6 +4,7 @@
 //! silence: a group that cannot run here is named at the end with the reason, and with `CI=true`
 //! that fails the command.
 
+mod fresh;
 mod groups;
 mod summary;
 mod tools;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::command::Usage;
+use crate::command::{self, Usage};
 use crate::workspace::Workspace;
 use groups::{GROUPS, Group};
 use summary::Summary;
@@ -52,18 +53,13 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
             .filter(|group| names.is_empty() || names.contains(&group.name))
             .collect::<Vec<&Group>>(),
     };
-    let summary = run_all(workspace, &chosen, in_ci());
+    let summary = run_all(workspace, &chosen, command::in_ci());
     print!("\n{summary}");
     Ok(if summary.succeeded() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
-}
-
-/// Whether this is a CI run, where a group that cannot run is a failure.
-fn in_ci() -> bool {
-    std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
 /// Runs the groups in order; one whose need among them did not pass is not run.

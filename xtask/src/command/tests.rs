@@ -16,7 +16,9 @@ fn a_started_program_does_not_see_what_cargo_run_added() {
 
 #[test]
 fn a_library_path_of_the_caller_is_kept() {
-    let value = OsString::from("/build/debug/deps:/tool/lib/rustlib/x/lib:/r/toolchains/stable/lib:/opt/lib");
+    let value = OsString::from(
+        "/build/debug/deps:/tool/lib/rustlib/x/lib:/r/toolchains/stable/lib:/opt/lib",
+    );
     let build = Path::new("/build/debug");
     assert_eq!(
         library_path_of_caller(&value, build),

@@ -5,8 +5,10 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::fresh;
 use super::tools::{self, Tool};
 use crate::command;
+use crate::run;
 use crate::workspace::Workspace;
 
 /// A part of the test run with a name of its own.
@@ -58,12 +60,9 @@ pub(super) const GROUPS: &[Group] = &[
     },
     Group {
         name: "build",
-        what: "every binary and every test",
+        what: "every binary and every test, once",
         needs: &[],
-        run: |workspace| {
-            let mut build = cargo(workspace, &["build", "--workspace", "--all-targets"]);
-            command::run(build.arg("--locked"))
-        },
+        run: build,
     },
     Group {
         name: "terminal",
@@ -97,15 +96,7 @@ const TERMINAL: &str = r"test(/(^|::)terminal::/)";
 fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut cargo = command::cargo(workspace.root());
     cargo.args(arguments);
-    without_incremental_caches(&mut cargo);
     cargo
-}
-
-/// A CI run builds each crate once: the caches for building it again only fill its disk.
-fn without_incremental_caches(cargo: &mut Command) {
-    if super::in_ci() {
-        cargo.env("CARGO_INCREMENTAL", "0");
-    }
 }
 
 /// A check that printed its findings and returned a status.
@@ -116,6 +107,16 @@ fn succeeded(code: ExitCode) -> Result<()> {
     Ok(())
 }
 
+/// The groups after it, and the product's first command, must find everything built.
+fn build(workspace: &Workspace) -> Result<()> {
+    let mut build = cargo(workspace, &["build", "--workspace", "--all-targets"]);
+    command::run(build.arg("--locked"))?;
+    let mut tests = cargo(workspace, &["test", "--workspace", "--no-run", "--locked"]);
+    fresh::check("the test runner", &mut tests)?;
+    let mut product = run::cargo_build(workspace, run::Profile::Dev, "bezel");
+    fresh::check("`cargo xtask run`", &mut product)
+}
+
 fn nextest(workspace: &Workspace) -> Result<()> {
     let program = tools::ensure(workspace, Tool::Nextest)?;
     let mut nextest = command::program(program);
@@ -123,7 +124,7 @@ fn nextest(workspace: &Workspace) -> Result<()> {
         .current_dir(workspace.root())
         .args(["nextest", "run", "--workspace", "--locked"])
         .arg("--no-fail-fast");
-    without_incremental_caches(&mut nextest);
+    command::without_incremental_caches_in_ci(&mut nextest);
     // Without tmux the group `terminal` has said so, and the rest can still run.
     if tools::find(workspace, Tool::Tmux)?.is_none() {
         nextest.args(["--filterset", &format!("not {TERMINAL}")]);

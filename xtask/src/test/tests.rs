@@ -61,3 +61,34 @@ fn a_tool_that_is_on_the_path_is_used_as_it_is() {
     let found = crate::command::find("cargo", &[]).expect("cargo is on the path");
     assert!(found.is_absolute());
 }
+
+#[test]
+fn a_build_that_finds_everything_built_is_told_from_one_that_builds_again() {
+    let artifact = |name: &str, kind: &str, fresh: bool| {
+        serde_json::json!({
+            "reason": "compiler-artifact",
+            "package_id": format!("path+file:///w/{name}#0.1.0"),
+            "target": {
+                "kind": [kind], "crate_types": [kind], "name": name, "src_path": "/w/src/lib.rs",
+                "edition": "2024", "doc": true, "doctest": true, "test": true
+            },
+            "profile": {
+                "opt_level": "0", "debuginfo": 1, "debug_assertions": true, "overflow_checks": true, "test": false
+            },
+            "features": [], "filenames": [], "executable": null, "fresh": fresh
+        })
+    };
+    let end = serde_json::json!({"reason": "build-finished", "success": true});
+    let first = artifact("words", "lib", true);
+    let all_fresh = format!("{first}\n{end}\n");
+    assert!(fresh::built(&all_fresh).expect("valid messages").is_empty());
+    let (second, third) = (
+        artifact("attribute", "proc-macro", false),
+        artifact("client", "lib", false),
+    );
+    let again = format!("{first}\n{second}\n{third}\n{end}\n");
+    assert_eq!(
+        fresh::built(&again).expect("valid messages"),
+        ["attribute (proc-macro)", "client (lib)"]
+    );
+}

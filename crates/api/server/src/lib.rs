@@ -8,10 +8,141 @@
 //!   [`WorkerPolicyDraft`];
 //! - [`HostStatus`]: the server itself, to look at.
 //!
-//! Out of reach stay the raw records and what stores them, the worker processes, the routing and its
-//! table, and the secrets that credentials are measured against. A manifest may grant two capabilities
-//! more: [`WORKERS_GRANT`] for [`WorkerProcesses`], [`STOP_GRANT`] for [`Shutdown`]. Built-ins have no
-//! other way to them.
+//! A manifest may grant two capabilities more: [`WORKERS_GRANT`] for [`WorkerProcesses`], [`STOP_GRANT`]
+//! for [`Shutdown`]. Built-ins have no other way to them.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use bezel_api_server::{Access, ServerContext, Verdict, WorkerPolicy};
+//! use bezel_context::{ClientId, Context};
+//! use bezel_session_types::SessionId;
+//!
+//! async fn facet(cx: ServerContext, call: Context, client: ClientId, of: SessionId) {
+//!     for session in cx.fleet.managed.snapshot() {
+//!         println!("{} is {:?}", session.title, session.status);
+//!     }
+//!     if let Err(error) = cx.fleet.attachments.bind(&call, &client, &of).await {
+//!         println!("{error}");
+//!     }
+//!     println!("{} workers", cx.status.counts().workers);
+//!     cx.authentication.add(|draft| draft.set("badge", Arc::new(|_| Verdict::Unrecognised)));
+//!     cx.authorization.add(|draft| draft.set("mine", Arc::new(|_| Access::NoOpinion)));
+//!     cx.workers.add(|draft| draft.set(WorkerPolicy::default()));
+//!     match cx.processes() {
+//!         Ok(workers) => println!("{}", workers.kill(&of)),
+//!         Err(missing) => println!("{missing}"),
+//!     }
+//!     match cx.shutdown() {
+//!         Ok(server) => server.request(),
+//!         Err(missing) => println!("{missing}"),
+//!     }
+//! }
+//! ```
+//!
+//! # Walls
+//!
+//! The raw records and what stores them stay with the host:
+//!
+//! ```compile_fail,E0616
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.fleet.managed.backend;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.fleet.managed.records();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.fleet.managed.database();
+//! }
+//! ```
+//!
+//! so do the routing and its table:
+//!
+//! ```compile_fail,E0616
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.fleet.attachments.backend;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.fleet.attachments.router();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext, of: &bezel_session_types::SessionId) {
+//!     cx.fleet.attachments.of(of);
+//! }
+//! ```
+//!
+//! the worker processes and the end of the server, unless they are granted:
+//!
+//! ```compile_fail,E0616
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.processes;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext, of: &bezel_session_types::SessionId) {
+//!     cx.fleet.managed.kill(of);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0616
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.control;
+//! }
+//! ```
+//!
+//! the registries as a whole:
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.authentication.open();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.authorization.current();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.workers.clear();
+//! }
+//! ```
+//!
+//! and the secrets that credentials are measured against:
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.local_token();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0616
+//! fn reach(attempt: bezel_api_server::Attempt) {
+//!     attempt.presented;
+//! }
+//! ```
+//!
+//! A context comes from a host alone:
+//!
+//! ```compile_fail,E0451
+//! fn forge(cx: bezel_api_server::ServerContext) -> bezel_api_server::ServerContext {
+//!     bezel_api_server::ServerContext { ..cx }
+//! }
+//! ```
 
 use std::ops::Deref;
 use std::sync::Arc;

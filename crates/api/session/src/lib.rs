@@ -5,6 +5,134 @@
 //! composition: closing the session, raw writes, storage, id generation, whole-registry setters, exposure.
 //!
 //! Everything here is a concrete handle over a backend that only hosts and test kits implement.
+//!
+//! ```
+//! use bezel_api_session::{BeforeTool, EventBody, SessionContext, SessionFacet};
+//!
+//! pub fn facet() -> SessionFacet {
+//!     SessionFacet::new("careful", |cx: SessionContext| async move {
+//!         let lane = cx.agent.main();
+//!         let tree = cx.agent.tree();
+//!         cx.prompt.add(|draft| draft.set("careful", "Ask before you delete."));
+//!         cx.tools.add(|draft| println!("{} tools so far", draft.list().len()));
+//!         cx.providers.add(|draft| println!("{} providers so far", draft.names().len()));
+//!         cx.agent.hooks().before_tool(|_cx, call| async move {
+//!             Ok(match &*call.tool {
+//!                 "delete" => BeforeTool::Block("nothing is deleted here".into()),
+//!                 _ => BeforeTool::Continue,
+//!             })
+//!         });
+//!         cx.agent.events().subscribe(|events| {
+//!             let ended = |body: &EventBody| matches!(body, EventBody::RunEnded(_));
+//!             println!("{} runs ended", events.iter().filter(|event| ended(&event.body)).count());
+//!         });
+//!         println!("{:?}, {} models", *lane.activity().borrow(), cx.catalogue.current().available_models().count());
+//!         println!("{:?}", tree.usage().await?);
+//!         Ok(())
+//!     })
+//! }
+//! # facet();
+//! ```
+//!
+//! # Walls
+//!
+//! A facet does not close the session, and ends the worker only where that is granted:
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.agent.close();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.agent.retire("done");
+//! }
+//! ```
+//!
+//! It writes nothing into the tree but through a lane's commands:
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext, entry: bezel_session_types::Entry) {
+//!     cx.agent.tree().append(entry);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext, entry: bezel_session_types::Entry) {
+//!     cx.agent.main().commit(entry);
+//! }
+//! ```
+//!
+//! It sees neither what stores the session nor what stands behind a handle:
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.agent.store();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0616
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.agent.backend;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0616
+//! fn reach(lane: bezel_api_session::Lane) {
+//!     lane.0;
+//! }
+//! ```
+//!
+//! It makes no ids for the session's tree:
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.agent.ids();
+//! }
+//! ```
+//!
+//! It contributes to registries and never sets, empties or opens one as a whole:
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.tools.open();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.tools.clear();
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.prompt.set(Default::default());
+//! }
+//! ```
+//!
+//! ```compile_fail,E0616
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.catalogue.0;
+//! }
+//! ```
+//!
+//! What is exposed to remote users goes through declared services, not through the table:
+//!
+//! ```compile_fail,E0616
+//! fn reach(cx: bezel_api_session::SessionContext) {
+//!     cx.table;
+//! }
+//! ```
+//!
+//! A context comes from a host alone:
+//!
+//! ```compile_fail,E0451
+//! fn forge(cx: bezel_api_session::SessionContext) -> bezel_api_session::SessionContext {
+//!     bezel_api_session::SessionContext { ..cx }
+//! }
+//! ```
 
 mod agent;
 mod catalogue;

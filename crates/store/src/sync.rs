@@ -14,8 +14,9 @@ use std::time::Instant;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// A disk that syncs within this is waited for in place: handing the wait to another thread and back costs
-/// about a quarter of it.
+/// A disk that synced within this is waited for in place the next time, on the runtime's thread: handing the
+/// wait to another thread and back can cost as much as a short sync. One that has become slow holds the
+/// runtime for one sync.
 const SHORT_SYNC_MICROSECONDS: u64 = 1_000;
 
 /// The log could not be brought to the disk.

@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
 /// The first section of the system prompt.
 pub(crate) fn text(directory: &Path) -> String {
     let repository = directory
         .ancestors()
         .any(|ancestor| ancestor.join(".git").exists());
-    let today = jiff::ZonedDateTime::now().date();
+    let today = today(local_zone());
     format!(
         "You are Bezel, a coding agent in a person's own project. You do what was asked, completely and no \
 more, with the tools you have.\n\
@@ -32,4 +36,32 @@ Where you are:\n\
         repository = if repository { "yes" } else { "no" },
         platform = std::env::consts::OS,
     )
+}
+
+fn today(zone: TimeZone) -> Date {
+    Timestamp::now().to_zoned_datetime(zone).date()
+}
+
+/// The zone that this machine's clock shows. Only its rules are needed: finding its name too would walk the
+/// whole database of zones before the first request of every session.
+fn local_zone() -> TimeZone {
+    let rules = || TimeZone::tzif("local", &std::fs::read("/etc/localtime").ok()?).ok();
+    match std::env::var_os("TZ") {
+        None => rules().unwrap_or_else(TimeZone::system),
+        Some(_) => TimeZone::system(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_zone_without_its_name_shows_the_same_clock() {
+        let (ours, system) = (local_zone(), TimeZone::system());
+        for second in (0..4_000_000_000).step_by(86_400 * 30) {
+            let at = Timestamp::from_second(second).unwrap();
+            assert_eq!(ours.to_datetime(at), system.to_datetime(at), "{at}");
+        }
+    }
 }

@@ -1,12 +1,18 @@
 //! Tells the server of a session's commits and gives it a title.
 //!
 //! The server's record says what a session is called and whether it runs. Reports are conflated: the newest
-//! one counts, and one that could not be sent is sent again when the server is back.
+//! one counts, and one that could not be sent is sent again when the server is back. A report that says no
+//! more than that the session went on waits a little, so that a turn with many tool calls does not pay for
+//! one at each commit.
 
 use bezel_api_session::{EventBody, Facet, FacetError, Namespace, SessionContext, SessionFacet};
 use bezel_context::Context;
 use bezel_sessions_contract::{CommitReport, SessionRecordClient};
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// How long a report waits that only has a newer sequence number.
+const GOES_ON: Duration = Duration::from_millis(200);
 
 /// Characters of a first prompt that become a title.
 const TITLE: usize = 60;
@@ -36,8 +42,16 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
 
     let connection = cx.connection.clone();
     cx.spawner().spawn("commit reports", async move {
+        let mut told = (false, None);
         while reports.changed().await.is_ok() {
+            let says_more =
+                |report: &CommitReport| (report.running, &report.title) != (told.0, &told.1);
+            // Ended by the limit, by a report that says more, or by the facet's end, which `changed` tells.
+            tokio::time::timeout(GOES_ON, reports.wait_for(says_more))
+                .await
+                .ok();
             let report = reports.borrow_and_update().clone();
+            told = (report.running, report.title.clone());
             let background = Context::background();
             while record.committed(&background, report.clone()).await.is_err() {
                 // Sent again once the connection is another; a newer report takes its place meanwhile.

@@ -9,6 +9,7 @@ mod model_server;
 mod peers;
 mod script;
 mod scripted;
+mod server;
 mod session;
 
 pub use call::{CalledTool, ModelCall, SeenMessage, SeenPart, SeenRole, WireFormat};
@@ -18,4 +19,5 @@ pub use script::{
     Answer, Flood, Refusal, Script, ScriptError, ScriptedCall, Step, StreamFault, Turn,
 };
 pub use scripted::ScriptedProvider;
+pub use server::{FakeFleet, FakeServerHost, FakeServerOptions, FakeStatus};
 pub use session::{FakeAgent, FakeSession, FakeSessionOptions, SentPrompt};

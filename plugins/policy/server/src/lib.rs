@@ -11,6 +11,8 @@
 mod policy;
 mod settings;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use bezel_api_server::ServerContext;
 use bezel_plugin::{Facet, FacetError};

@@ -9,6 +9,8 @@
 mod directory;
 mod management;
 mod record;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use bezel_api_server::ServerContext;

@@ -1,0 +1,154 @@
+//! The facet alone, over a fleet that the test plays.
+
+use std::collections::BTreeSet;
+
+use bezel_api_server::FleetError;
+use bezel_context::{ClientId, Principal, Scopes, WorkspaceId, Workspaces};
+use bezel_rpc::{CallError, Context};
+use bezel_sessions_contract::{
+    CommitReport, CreateSession, SessionDirectoryClient, SessionError, SessionManagementClient,
+    SessionRecordClient,
+};
+use bezel_testkit::{FakeServerHost, FakeServerOptions};
+
+fn owner(name: &str, workspaces: Workspaces) -> Principal {
+    Principal {
+        client: ClientId::new("replaced by the connection"),
+        owner: name.into(),
+        workspaces,
+        scopes: Scopes::all(),
+    }
+}
+
+async fn host() -> FakeServerHost {
+    FakeServerHost::start(vec![crate::facet()], FakeServerOptions::default())
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn each_client_sees_the_sessions_in_its_reach_and_no_owner_or_directory() {
+    let host = host().await;
+    let cx = Context::background();
+    host.fleet.add("me", "/secret-place/one");
+    host.fleet.add("me", "/secret-place/two");
+    host.fleet.add("you", "/secret-place/three");
+    let only = Workspaces::Only(BTreeSet::from([WorkspaceId::new("/secret-place/one")]));
+    for (principal, sees) in [
+        (owner("me", Workspaces::All), vec!["two", "one"]),
+        (owner("me", only), vec!["one"]),
+        (owner("you", Workspaces::All), vec!["three"]),
+        (owner("nobody", Workspaces::All), vec![]),
+    ] {
+        let link = host.client(principal).await;
+        let directory = link.server().use_service::<SessionDirectoryClient>();
+        let state = directory.state().ready(&cx).await.unwrap();
+        let names: Vec<_> = state
+            .sessions
+            .iter()
+            .map(|session| &*session.workspace_name)
+            .collect();
+        assert_eq!(names, sees);
+        for session in &state.sessions {
+            let shown = format!(
+                "{} {} {}",
+                session.session_id, session.title, session.workspace_name
+            );
+            assert!(!shown.contains("secret-place"), "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_session_and_one_of_another_owner_get_the_same_answer() {
+    let host = host().await;
+    let cx = Context::background();
+    let theirs = host.fleet.add("you", "/theirs");
+    let link = host.client(owner("me", Workspaces::All)).await;
+    let management = link.server().use_service::<SessionManagementClient>();
+    let unknown = bezel_session_types::SessionId::new("no-such");
+    for id in [theirs.session_id.clone(), unknown] {
+        let refused = |error: CallError<SessionError>| matches!(error, CallError::Service(SessionError::NotAuthorized { session_id }) if session_id == id);
+        assert!(refused(
+            management.remove(&cx, id.clone()).await.unwrap_err()
+        ));
+        assert!(refused(
+            management
+                .rename(&cx, id.clone(), "mine".into())
+                .await
+                .unwrap_err()
+        ));
+        assert!(refused(
+            management.attach(&cx, id.clone(), None).await.unwrap_err()
+        ));
+    }
+    assert_eq!(host.fleet.started(), []);
+}
+
+#[tokio::test]
+async fn attaching_starts_the_worker_first_and_one_that_does_not_start_changes_nothing() {
+    let host = host().await;
+    let cx = Context::background();
+    let link = host.client(owner("me", Workspaces::All)).await;
+    let management = link.server().use_service::<SessionManagementClient>();
+    let [first, second] = ["/a", "/b"].map(|directory| host.fleet.add("me", directory).session_id);
+    management.attach(&cx, first.clone(), None).await.unwrap();
+    let client = link.client_id().unwrap();
+    assert_eq!(host.fleet.bound(&client), Some(first.clone()));
+
+    host.fleet.fail_next(FleetError::Worker {
+        session_id: second.clone(),
+        reason: "did not start".into(),
+    });
+    let error = management
+        .attach(&cx, second.clone(), None)
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("did not start"), "{error}");
+    assert_eq!(host.fleet.bound(&client), Some(first.clone()));
+    assert_eq!(host.fleet.started(), [(first, None)]);
+
+    management.detach(&cx).await.unwrap();
+    assert_eq!(host.fleet.bound(&client), None);
+}
+
+#[tokio::test]
+async fn a_new_session_belongs_to_whoever_asked() {
+    let host = host().await;
+    let cx = Context::background();
+    let link = host.client(owner("me", Workspaces::All)).await;
+    let management = link.server().use_service::<SessionManagementClient>();
+    let options = CreateSession {
+        directory: "/project".into(),
+        ..CreateSession::default()
+    };
+    let created = management.create(&cx, options).await.unwrap();
+    let other = host.client(owner("you", Workspaces::All)).await;
+    let other = other.server().use_service::<SessionManagementClient>();
+    other
+        .remove(&cx, created.session_id.clone())
+        .await
+        .unwrap_err();
+    management.remove(&cx, created.session_id).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_a_sessions_own_worker_may_use_its_record() {
+    let host = host().await;
+    let cx = Context::background();
+    let session = host.fleet.add("me", "/a").session_id;
+    let link = host.client(owner("me", Workspaces::All)).await;
+    let record = link.server().use_service::<SessionRecordClient>();
+    let report = CommitReport {
+        seq: 7,
+        running: true,
+        title: None,
+    };
+    let refused = record.committed(&cx, report.clone()).await.unwrap_err();
+    assert!(refused.to_string().contains("own worker"), "{refused}");
+
+    host.fleet.set_worker(&link.client_id().unwrap(), &session);
+    record.committed(&cx, report).await.unwrap();
+    let commits = host.fleet.commits();
+    assert!(commits.len() == 1 && commits[0].0 == session && commits[0].1.seq == 7);
+}

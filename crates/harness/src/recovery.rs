@@ -1,12 +1,16 @@
 //! Taking an operation up whose process ended, by the table of `durability.md`.
 //!
-//! Tool calls need nothing here: where a call stands says what may be done with it, and working a
-//! step off begins with exactly that (see `tools::step`).
+//! Tool calls need little here: where a call stands says what may be done with it, and working a
+//! step off begins with exactly that (see `tools::step`). Observers of this process hear of the results
+//! that an earlier one had staged.
 
-use bezel_session_types::{EntryId, Message, RunOutcome, StopReason};
+use std::sync::Arc;
+
+use bezel_session_types::{EntryId, Message, RunOutcome, StopReason, ToolResultMessage};
 
 use crate::coordinator::Stop;
-use crate::operation::{Operation, Phase, partial_key};
+use crate::events::EventKind;
+use crate::operation::{Call, CallPhase, Operation, Phase, partial_key, staged_key};
 use crate::run::{Run, StepResult};
 use crate::state::{LaneState, Step};
 
@@ -22,12 +26,16 @@ impl Run {
         if operation.recoveries > self.lane.session.config.max_recoveries {
             return self.give_up(&mut state, &operation);
         }
-        let step = match operation.phase.clone() {
+        let mut before = Vec::new();
+        match operation.phase.clone() {
             Phase::Request { entry, attempt } => {
                 return self.recover_request(&mut state, operation, &entry, attempt);
             }
-            _ => Step::to(operation),
-        };
+            Phase::Tools { calls, .. } => before = self.staged(&calls)?,
+            _ => {}
+        }
+        let mut step = Step::to(operation);
+        step.before = before;
         self.commit(&mut state, step)?;
         Ok(None)
     }
@@ -77,6 +85,23 @@ impl Run {
         Ok(None)
     }
 
+    /// The ends of calls that settled in an earlier process and wait for those before them.
+    fn staged(&self, calls: &[Call]) -> Result<Vec<EventKind>, Stop> {
+        let mut ends = Vec::new();
+        let waiting = |call: &&Call| matches!(call.phase, CallPhase::OutcomeReady);
+        for call in calls.iter().filter(waiting) {
+            let key = staged_key(&call.invocation_id);
+            let store = &self.lane.session.store;
+            let staged: Option<ToolResultMessage> = store.read(|queries| queries.value(&key))?;
+            ends.extend(staged.map(|result| EventKind::ToolEnd {
+                invocation_id: call.invocation_id.clone(),
+                result: Arc::new(result),
+                changes: Vec::new(),
+            }));
+        }
+        Ok(ends)
+    }
+
     /// It was taken up too often: something in it ends the process each time.
     fn give_up(&self, state: &mut LaneState, operation: &Operation) -> StepResult {
         let mut step = Step::default();
@@ -84,6 +109,7 @@ impl Run {
             Phase::Request { entry, .. } => step.transaction.delete_value(partial_key(entry)),
             Phase::Tools { calls, .. } => {
                 let mut operation = operation.clone();
+                step.before = self.staged(calls)?;
                 let outcomes = self.interrupted_results(calls);
                 self.place(&mut operation, &mut step, outcomes)?;
             }

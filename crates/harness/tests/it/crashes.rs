@@ -214,6 +214,41 @@ async fn a_session_that_dies_again_while_it_is_taken_up_ends_as_if_it_had_not() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn observers_of_a_session_taken_up_hear_how_every_call_of_the_step_ended() {
+    let place = Place::new();
+    let model = Model::scripted([
+        calls([
+            call("a", "hang", json!({})),
+            call("b", "quick", json!({ "n": 1 })),
+        ]),
+        says("Done."),
+    ]);
+    let tools = || {
+        let hang = TestTool::new(|_, _| std::future::pending());
+        vec![
+            registration("hang", hang),
+            registration("quick", TestTool::echo()),
+        ]
+    };
+    let mut session = place.open(&model, tools());
+    session.prompt("hello").await;
+    let ended = |event: &EventKind| match event {
+        EventKind::ToolEnd { result, .. } => Some(result.call_id.clone()),
+        _ => None,
+    };
+    // `b` has its result, and `a`, which comes before it, has none.
+    assert_eq!(session.event(ended).await, "b");
+    session.kill().await;
+
+    let mut session = place.open(&model, tools());
+    session.lane.resume(&session.cx).await.unwrap();
+    session.idle().await;
+    let mut ends: Vec<_> = session.happened().iter().filter_map(ended).collect();
+    ends.sort();
+    assert_eq!(ends, ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_text_of_an_interrupted_answer_is_kept_for_people_and_not_for_the_model() {
     let place = Place::new();
     let model = Model::scripted([

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use bezel_api_session::{Facet, FacetError, SessionContext, SessionFacet};
+use futures::FutureExt;
 use serde::Deserialize;
 
+use crate::todo::{TodoList, newest};
 use crate::{Environment, ToolShared, end_left_over_commands, tools};
 
 /// Configuration of the plugin.
@@ -30,7 +32,10 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let variables = cx.agent.environment().iter();
     let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let environment = Arc::new(Environment::new(variables, config.key_variables));
-    let shared = ToolShared::new(environment, cx.spawner().clone());
+    let mut shared = ToolShared::new(environment, cx.spawner().clone());
+    let tree = cx.agent.tree();
+    let earlier = move || newest(tree.clone()).boxed();
+    shared.todos = Arc::new(TodoList::after(Box::new(earlier)));
     let commands = Arc::clone(&shared.commands);
     cx.on_dispose(move || async move {
         commands.shutdown().await;

@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bezel_api_session::SessionTree;
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    ExecutionMode, Message, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
 use bezel_tools_contract::{TodoDetails, TodoItem, TodoStatus, ToolDetails};
 use futures::future::BoxFuture;
@@ -26,6 +27,8 @@ Keeps your list of tasks for this session. The user sees it as your plan and pro
 const MOST_CHARACTERS: usize = 500;
 /// Tasks of a list.
 const MOST_ITEMS: usize = 200;
+/// Entries that are looked through at a time.
+const PAGE: usize = 100;
 
 /// Arguments of `todo`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -50,26 +53,80 @@ enum TodoError {
     TooMany { count: usize },
 }
 
+/// Finds the list that an earlier process of this session left.
+pub type Earlier = Box<dyn Fn() -> BoxFuture<'static, Option<Vec<TodoItem>>> + Send + Sync>;
+
 /// The session's list.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct TodoList {
     // A plain mutex: held to copy or replace the list, never across an await.
-    items: Mutex<Vec<TodoItem>>,
+    items: Mutex<Option<Vec<TodoItem>>>,
+    earlier: Option<Earlier>,
 }
 
 impl TodoList {
+    /// A list that `earlier` is asked for when it is wanted before it was set here.
+    pub fn after(earlier: Earlier) -> Self {
+        TodoList {
+            earlier: Some(earlier),
+            ..TodoList::default()
+        }
+    }
+
     /// The list now.
-    pub fn items(&self) -> Vec<TodoItem> {
-        self.lock().clone()
+    pub async fn items(&self) -> Vec<TodoItem> {
+        if let Some(items) = self.lock().clone() {
+            return items;
+        }
+        let found = match &self.earlier {
+            Some(earlier) => earlier().await,
+            None => None,
+        };
+        self.lock().get_or_insert(found.unwrap_or_default()).clone()
     }
 
-    /// Sets the list, as after a restart from the details of the last `todo` result of the branch.
-    pub fn restore(&self, items: Vec<TodoItem>) {
-        *self.lock() = items;
+    fn set(&self, items: Vec<TodoItem>) {
+        *self.lock() = Some(items);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<TodoItem>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<TodoItem>>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for TodoList {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("TodoList")
+            .field(&*self.lock())
+            .finish()
+    }
+}
+
+/// The list of the newest `todo` result on the session's path. Results are read a page at a time.
+pub(crate) async fn newest(tree: SessionTree) -> Option<Vec<TodoItem>> {
+    let mut before = None;
+    loop {
+        let (page, older) = match tree.recent(before.as_ref(), PAGE).await {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "the list of tasks of an earlier process was not found");
+                return None;
+            }
+        };
+        let found = page.iter().rev().find_map(|entry| match entry.message() {
+            Some(Message::ToolResult(result)) if !result.is_error => {
+                match ToolDetails::from_value(&result.details) {
+                    Some(ToolDetails::Todo(list)) => Some(list.items),
+                    _ => None,
+                }
+            }
+            _ => None,
+        });
+        if found.is_some() || !older {
+            return found;
+        }
+        before = Some(page.first()?.id.clone());
     }
 }
 
@@ -101,9 +158,9 @@ impl Tool for Todo {
             let arguments: Arguments = schema::arguments(&invocation)?;
             if let Some(items) = arguments.items {
                 let items = checked(items).map_err(|error| ToolError::failed(error.to_string()))?;
-                self.shared.todos.restore(items);
+                self.shared.todos.set(items);
             }
-            let items = self.shared.todos.items();
+            let items = self.shared.todos.items().await;
             let text = rendered(&items);
             Ok(ToolOutput::text(text)
                 .with_details(ToolDetails::Todo(TodoDetails { items }).to_value()))

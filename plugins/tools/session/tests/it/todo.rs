@@ -1,6 +1,13 @@
 //! `todo`.
 
-use bezel_tools_contract::{TodoStatus, ToolDetails};
+use std::sync::Arc;
+
+use bezel_context::Context;
+use bezel_session_types::{
+    Entry, EntryBody, EntryId, InvocationId, Message, ToolResultMessage, UserMessage,
+};
+use bezel_testkit::{FakeSession, FakeSessionOptions};
+use bezel_tools_contract::{TodoDetails, TodoItem, TodoStatus, ToolDetails};
 use serde_json::json;
 
 use crate::fixture::Session;
@@ -22,9 +29,6 @@ async fn the_list_is_replaced_kept_and_shown() {
         panic!("{details:?}")
     };
     assert_eq!(todo.items[1].status, TodoStatus::InProgress);
-    let other = Session::new();
-    other.shared.todos.restore(todo.items);
-    assert_eq!(other.text("todo", json!({})).await, shown);
     assert_eq!(
         session.text("todo", json!({"items": []})).await,
         "The list is empty."
@@ -59,4 +63,65 @@ async fn a_bad_list_changes_nothing() {
         .await;
     assert!(error.contains("more than 500 characters"), "{error}");
     assert!(session.text("todo", json!({})).await.contains("Keep me"));
+}
+
+#[tokio::test]
+async fn a_session_taken_up_has_the_list_that_an_earlier_process_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let items = [
+        ("newest", TodoStatus::InProgress),
+        ("older", TodoStatus::Pending),
+    ];
+    let result = |(content, status): (&str, TodoStatus)| {
+        let item = TodoItem {
+            content: content.into(),
+            status,
+        };
+        let details = ToolDetails::Todo(TodoDetails { items: vec![item] }).to_value();
+        Message::ToolResult(ToolResultMessage {
+            call_id: content.into(),
+            invocation_id: InvocationId::new(content),
+            tool: "todo".into(),
+            content: vec![],
+            details,
+            is_error: false,
+        })
+    };
+    // Enough entries after it that the first page does not have it.
+    let chatter = (0..250).map(|_| {
+        Message::User(UserMessage {
+            content: vec![],
+            synthetic: false,
+        })
+    });
+    let messages = items.into_iter().rev().map(result).chain(chatter);
+    let entries: Vec<_> = messages
+        .enumerate()
+        .map(|(index, message)| Entry {
+            id: EntryId::new(format!("entry-{index}")),
+            parent: None,
+            seq: index as u64,
+            created_at: 0,
+            body: EntryBody::Message {
+                message: Arc::new(message),
+            },
+        })
+        .collect();
+    let options = FakeSessionOptions {
+        prepare: Some(Box::new(move |agent| agent.set_entries(entries))),
+        ..FakeSessionOptions::default()
+    };
+    let facets = vec![bezel_tools_session::facet()];
+    let session = FakeSession::start(facets, directory.path(), options)
+        .await
+        .unwrap();
+    let set = session.tools.current();
+    let todo = set.tools.iter().find(|tool| tool.name == "todo").unwrap();
+    let invocation = Session::new().invocation("todo", json!({}));
+    let shown = todo
+        .tool
+        .execute(Context::background(), invocation)
+        .await
+        .unwrap();
+    assert!(format!("{shown:?}").contains("[>] newest"), "{shown:?}");
 }

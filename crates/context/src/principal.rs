@@ -39,6 +39,10 @@ text_id! {
     /// A registered project root. Opaque.
     WorkspaceId
 }
+text_id! {
+    /// One credential of an owner that can be taken back alone, such as a paired client's. Not the secret.
+    CredentialId
+}
 
 /// A right that a service member can ask for. Ordered: each includes the ones before it.
 #[derive(
@@ -122,6 +126,9 @@ pub struct Principal {
     pub workspaces: Workspaces,
     /// What it may do.
     pub scopes: Scopes,
+    /// Which credential it showed; none for the owner's own, which can only be taken back as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<CredentialId>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,43 @@
 //! W3C trace context: the only part of a context that crosses a wire.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Of 2^63 traces, how many are recorded; the default is all.
+static RECORDED: AtomicU64 = AtomicU64::new(ALL);
+/// Whether a trace that came from elsewhere is decided anew here.
+static DECIDES_ANEW: AtomicBool = AtomicBool::new(false);
+const ALL: u64 = 1 << 63;
+
+/// Which traces are recorded. Decided where a trace begins, and carried with it as its sampled flag.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampling {
+    /// The share of traces, from 0 for none to 1 for all.
+    pub ratio: f64,
+    /// Whether the flag that comes with a trace counts. Otherwise each process decides by the trace's id.
+    pub follows_parent: bool,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling {
+            ratio: 1.0,
+            follows_parent: true,
+        }
+    }
+}
+
+impl Sampling {
+    /// Lets this decide for the whole process from now on.
+    pub fn install(self) {
+        // A float's cast saturates; a ratio that is no number records nothing.
+        let recorded = (self.ratio.clamp(0.0, 1.0) * ALL as f64) as u64;
+        RECORDED.store(recorded, Ordering::Relaxed);
+        DECIDES_ANEW.store(!self.follows_parent, Ordering::Relaxed);
+    }
+}
 
 /// A `traceparent` with its optional `tracestate`, as <https://www.w3.org/TR/trace-context/> has it.
 #[derive(Clone, PartialEq, Eq)]
@@ -8,6 +45,8 @@ pub struct TraceCarrier {
     trace_id: u128,
     span_id: u64,
     flags: u8,
+    /// A trace has begun, and no span of it yet.
+    unopened: bool,
     state: Option<Box<str>>,
 }
 
@@ -26,20 +65,34 @@ impl std::error::Error for TraceError {}
 impl TraceCarrier {
     /// A new trace with a first span.
     pub fn root() -> Self {
+        let trace_id = nonzero_u128();
         TraceCarrier {
-            trace_id: nonzero_u128(),
+            trace_id,
             span_id: nonzero_u64(),
-            flags: 1,
+            flags: u8::from(recorded(trace_id)),
+            unopened: true,
             state: None,
         }
     }
 
     /// A new span in the same trace.
     pub fn child(&self) -> Self {
+        let flags = if DECIDES_ANEW.load(Ordering::Relaxed) {
+            self.flags & !1 | u8::from(recorded(self.trace_id))
+        } else {
+            self.flags
+        };
         TraceCarrier {
             span_id: nonzero_u64(),
+            flags,
+            unopened: false,
             ..self.clone()
         }
+    }
+
+    /// Whether spans of this trace are recorded.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & 1 == 1
     }
 
     /// The trace's id, the same in every process it passes.
@@ -50,6 +103,11 @@ impl TraceCarrier {
     /// The current span's id.
     pub fn span_id(&self) -> u64 {
         self.span_id
+    }
+
+    /// The span that is the parent of a child made now; none at a trace's beginning.
+    pub fn open_span(&self) -> Option<u64> {
+        (!self.unopened).then_some(self.span_id)
     }
 
     /// Reads `traceparent` (version 00, or a later one read as 00) and keeps `tracestate` as it is.
@@ -77,6 +135,7 @@ impl TraceCarrier {
             trace_id,
             span_id,
             flags,
+            unopened: false,
             state,
         })
     }
@@ -99,6 +158,28 @@ impl fmt::Debug for TraceCarrier {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.traceparent())
     }
+}
+
+/// As a pair of `traceparent` and `tracestate`.
+impl Serialize for TraceCarrier {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.traceparent(), self.tracestate()).serialize(serializer)
+    }
+}
+
+/// What is malformed degrades to a root, as on the wire: it never makes unreadable what it lies in.
+impl<'de> Deserialize<'de> for TraceCarrier {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (parent, state) = <(String, Option<String>)>::deserialize(deserializer)?;
+        Ok(TraceCarrier::parse(&parent, state.as_deref())
+            .unwrap_or_else(|TraceError| TraceCarrier::root()))
+    }
+}
+
+/// By the id alone, so that every process decides alike.
+fn recorded(trace_id: u128) -> bool {
+    // The lower 63 bits are the random ones in every version of the standard.
+    (trace_id as u64 >> 1) < RECORDED.load(Ordering::Relaxed)
 }
 
 fn hex(text: &str) -> Result<u128, TraceError> {
@@ -143,6 +224,22 @@ mod tests {
         );
         assert_eq!(child.trace_id(), root.trace_id());
         assert_ne!(child.span_id(), root.span_id());
+        assert!(root.is_sampled());
+        assert_eq!(root.open_span(), None);
+        assert_eq!(child.open_span(), Some(child.span_id()));
+    }
+
+    #[test]
+    fn a_stored_carrier_keeps_its_state_and_a_malformed_one_is_a_root() {
+        let text = "00-0000000000000000000000000000000a-000000000000000b-00";
+        let carrier = TraceCarrier::parse(text, Some("vendor=1")).unwrap();
+        let stored = serde_json::to_value(&carrier).unwrap();
+        let read: TraceCarrier = serde_json::from_value(stored).unwrap();
+        assert_eq!(read, carrier);
+        assert_eq!(read.child().tracestate(), Some("vendor=1"));
+        assert!(!read.child().is_sampled());
+        let read: TraceCarrier = serde_json::from_value(serde_json::json!(["?", null])).unwrap();
+        assert_ne!(read.trace_id(), 0);
     }
 
     #[test]

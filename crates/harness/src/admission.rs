@@ -1,6 +1,6 @@
 //! Taking messages in: on the disk before anyone is told, once per command id.
 
-use bezel_context::{Cancelled, Context};
+use bezel_context::{Cancelled, Context, TraceCarrier};
 use bezel_session_types::{
     CommandId, Delivery, EntryId, OperationId, QueuedMessage, UserContent, UserMessage,
 };
@@ -115,11 +115,10 @@ impl Lane {
     ) -> Result<Admission, PromptError> {
         check(&request.message)?;
         cx.status().map_err(PromptError::Cancelled)?;
-        let lane = self.clone();
-        let admission = self
-            .session
-            .spawner
-            .spawn("prompt admission", async move { lane.admit(request).await });
+        let (lane, trace) = (self.clone(), cx.trace().clone());
+        let admission = self.session.spawner.spawn("prompt admission", async move {
+            lane.admit(request, trace).await
+        });
         match cx.run(admission).await {
             Ok(Some(Ok(outcome))) => outcome,
             Ok(Some(Err(_)) | None) => Err(PromptError::Closed),
@@ -127,7 +126,11 @@ impl Lane {
         }
     }
 
-    async fn admit(&self, request: PromptRequest) -> Result<Admission, PromptError> {
+    async fn admit(
+        &self,
+        request: PromptRequest,
+        trace: TraceCarrier,
+    ) -> Result<Admission, PromptError> {
         if self.session.closed() {
             return Err(PromptError::Closed);
         }
@@ -180,11 +183,11 @@ impl Lane {
         };
         store.synced(&committed).await?;
         let seq = committed.inbox.first().copied().unwrap_or(committed.seq);
-        Ok(self.enter(InboxRow { seq, row }, joined))
+        Ok(self.enter(InboxRow { seq, row }, trace, joined))
     }
 
     /// Shows a message that is on the disk to the lane, and wakes it.
-    fn enter(&self, mut waiting: InboxRow, joined: bool) -> Admission {
+    fn enter(&self, mut waiting: InboxRow, trace: TraceCarrier, joined: bool) -> Admission {
         let mut state = self.core.lock();
         // What it was admitted to may have ended, or another begun, while the disk was busy.
         let belongs_to = match state.operation_for(waiting.row.delivery) {
@@ -199,6 +202,7 @@ impl Lane {
             message_id: waiting.row.id.clone(),
         };
         let (resume, steers) = (waiting.row.resume, waiting.row.delivery == Delivery::Steer);
+        state.traces.insert(waiting.row.id.clone(), trace);
         let at = state.inbox.partition_point(|other| other.seq < waiting.seq);
         state.inbox.insert(at, waiting);
         self.publish(EventKind::QueueUpdate {
@@ -206,7 +210,7 @@ impl Lane {
         });
         // A queued message needs no wake while something runs: the end of the run looks for it.
         if resume && let Err(error) = self.wake(&mut state, steers) {
-            self.fault(&error);
+            self.fault(Some(admission.operation_id.clone()), &error);
         }
         admission
     }
@@ -225,7 +229,7 @@ impl Lane {
             .update_receipt(&row.command_id, receipt_text(&reassigned));
         match self.session.store.commit(step.transaction) {
             Ok(_) => *row = reassigned,
-            Err(error) => self.fault(&error),
+            Err(error) => self.fault(None, &error),
         }
     }
 

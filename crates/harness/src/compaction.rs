@@ -10,13 +10,14 @@ use bezel_session_types::{
     UserContent, UserMessage,
 };
 use futures::StreamExt;
+use tracing::Instrument as _;
 
 use crate::coordinator::Stop;
 use crate::events::EventKind;
 use crate::hooks::{CompactionVerdict, PendingCompaction};
 use crate::lane::{CompactError, Lane, now};
 use crate::operation::{Operation, OperationKind, Phase};
-use crate::request::Refused;
+use crate::request::{Refused, note_answer, request_span};
 use crate::retry::wait_before;
 use crate::run::{Run, StepResult};
 use crate::state::Step;
@@ -66,7 +67,8 @@ impl Lane {
             instructions,
             ending: true,
         };
-        let operation = Operation::new(id.clone(), OperationKind::Compaction, now(), phase);
+        let operation = Operation::new(id.clone(), OperationKind::Compaction, now(), phase)
+            .traced(Some(cx.trace().clone()));
         let mut step = Step::to(operation);
         step.transaction.journal(
             "compaction_started",
@@ -306,10 +308,14 @@ impl Run {
         };
         let mut attempt = 0;
         loop {
-            let answer = self
-                .cx
-                .run(self.collect(&*model.provider, request.clone()))
-                .await;
+            let (cx, span) = request_span(&self.cx, &spec);
+            span.record("attempt", attempt);
+            let collected = self.collect(&cx, &*model.provider, request.clone());
+            let answer = cx.run(collected.instrument(span.clone())).await;
+            if let Ok(answer) = &answer {
+                note_answer(&span, answer.as_ref().map(|(_, usage)| usage));
+            }
+            drop(span);
             let error = match answer {
                 Ok(Ok((summary, usage))) => return Ok((plan, summary, Some((spec, usage)))),
                 Ok(Err(error)) => error,
@@ -332,6 +338,7 @@ impl Run {
     /// The text of one answer.
     async fn collect(
         &self,
+        cx: &Context,
         provider: &dyn bezel_session_types::Provider,
         request: ModelRequest,
     ) -> Result<(String, Usage), ProviderError> {
@@ -342,7 +349,7 @@ impl Run {
                 "the model sent nothing for too long".into(),
             )
         };
-        let started = provider.stream(&self.cx, request);
+        let started = provider.stream(cx, request);
         let mut stream = tokio::time::timeout(idle, started)
             .await
             .map_err(silent)??;

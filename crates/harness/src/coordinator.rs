@@ -1,5 +1,6 @@
 //! One coordinator per lane: starts or joins, works off what waits, and lets go when idle.
 
+use bezel_context::{TraceCarrier, span};
 use bezel_session_types::{Delivery, EntryBody, Message, OperationId, RunOutcome, RunPhase};
 use bezel_store::CommitError;
 use tokio::sync::oneshot;
@@ -40,6 +41,9 @@ impl Hold {
         loop {
             let outcome = lane.run_operation().await;
             let mut state = lane.core.lock();
+            if let Some(running) = &state.running {
+                note_outcome(&running.span, &outcome);
+            }
             let goes_on = match outcome {
                 // Whatever waits comes next, one after the other.
                 Ok(RunOutcome::Completed) => true,
@@ -47,7 +51,7 @@ impl Hold {
                 Ok(_) => state.wake,
                 Err(Stop::Closed) => false,
                 Err(error) => {
-                    lane.fault(&error);
+                    lane.fault(open(&state), &error);
                     false
                 }
             };
@@ -55,7 +59,7 @@ impl Hold {
             let begun = goes_on
                 && !lane.session.closed()
                 && lane.begin(&mut state).unwrap_or_else(|error| {
-                    lane.fault(&error);
+                    lane.fault(open(&state), &error);
                     false
                 });
             if !begun {
@@ -67,6 +71,14 @@ impl Hold {
             lane.hold(&mut state);
         }
     }
+}
+
+/// The operation that is open, whatever becomes of its run.
+fn open(state: &LaneState) -> Option<OperationId> {
+    state
+        .operation
+        .as_ref()
+        .map(|operation| operation.id.clone())
 }
 
 impl Lane {
@@ -113,14 +125,28 @@ impl Lane {
 
     fn hold(&self, state: &mut LaneState) {
         let (cx, cancel) = self.session.root.with_cancel();
-        if state
-            .operation
-            .as_ref()
-            .is_some_and(|operation| operation.cancel_requested.is_some())
-        {
+        let operation = state.operation.as_ref();
+        if operation.is_some_and(|operation| operation.cancel_requested.is_some()) {
             cancel.cancel();
         }
-        state.running = Some(Running { cx, cancel });
+        let trace = operation.and_then(|operation| operation.trace.clone());
+        let cx = cx.with_trace(trace.unwrap_or_else(TraceCarrier::root));
+        let (cx, span) = span!(
+            &cx,
+            "harness.run",
+            session = %self.session.id,
+            lane = %self.core.name,
+            operation = operation.map(|operation| tracing::field::display(&operation.id)),
+            recoveries = operation.map(|operation| operation.recoveries),
+            outcome = tracing::field::Empty,
+            "error.type" = tracing::field::Empty,
+            link = tracing::field::Empty,
+        );
+        let running = Running { cx, cancel, span };
+        for trace in std::mem::take(&mut state.begun_with) {
+            running.link(&trace);
+        }
+        state.running = Some(running);
         self.core.set_phase(state, Some(RunPhase::Preparing));
     }
 
@@ -158,7 +184,10 @@ impl Lane {
         };
         let id = first.operation_id.clone();
         let phase = Phase::Ready { attempt: 0 };
-        let mut step = Step::to(Operation::new(id.clone(), OperationKind::Run, now(), phase));
+        let operation = Operation::new(id.clone(), OperationKind::Run, now(), phase);
+        let mut traces = rows.iter().map(|row| state.traces.get(&row.id).cloned());
+        let mut step = Step::to(operation.traced(traces.next().flatten()));
+        let begun_with = traces.flatten().collect();
         step.transaction.journal(
             "run_started",
             serde_json::json!({ "lane": *self.core.name, "operation": id }),
@@ -170,6 +199,7 @@ impl Lane {
         }
         state.found = false;
         self.commit(state, step)?;
+        state.begun_with = begun_with;
         Ok(true)
     }
 
@@ -219,10 +249,30 @@ impl Lane {
         for waiting in &state.inbox {
             if waiting.row.delivery == Delivery::Steer {
                 step.taken.push(waiting.row.id.clone());
+                if let (Some(running), Some(trace)) =
+                    (&state.running, state.traces.get(&waiting.row.id))
+                {
+                    running.link(trace);
+                }
                 let message = Message::User(waiting.row.message.clone());
                 step.entries
                     .push((waiting.row.id.clone(), EntryBody::from(message)));
             }
         }
+    }
+}
+
+/// Says in the trace how an operation ended, or that it did not.
+fn note_outcome(span: &tracing::Span, outcome: &Result<RunOutcome, Stop>) {
+    let (outcome, error) = match outcome {
+        Ok(RunOutcome::Completed) => ("completed", None),
+        Ok(RunOutcome::Aborted) => ("aborted", None),
+        Ok(RunOutcome::Failed { code, .. }) => ("failed", Some(code.as_ref())),
+        Err(Stop::Closed) => ("left open", None),
+        Err(Stop::Commit(_) | Stop::Read(_)) => ("left open", Some("storage")),
+    };
+    span.record("outcome", outcome);
+    if let Some(code) = error {
+        span.record("error.type", code);
     }
 }

@@ -168,6 +168,8 @@ pub enum EventKind {
     },
     /// The lane stopped because its state could not be written or read. Nothing committed is lost.
     Fault {
+        /// The operation that was left where it stands; the next message, or resuming, takes it up.
+        operation_id: Option<OperationId>,
         /// What went wrong and what to do.
         message: String,
     },

@@ -1,5 +1,6 @@
 //! The durable state of an operation: one total value, replaced at each transition.
 
+use bezel_context::TraceCarrier;
 use bezel_session_types::{CompactionReason, EntryId, InvocationId, LaneName, OperationId};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ pub(crate) struct Operation {
     pub(crate) overflow_compacted: bool,
     /// A compaction that somebody asked for meanwhile, with instructions for it.
     pub(crate) compaction_requested: Option<String>,
+    /// Whose trace it continues, in whichever process that runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<TraceCarrier>,
     pub(crate) phase: Phase,
 }
 
@@ -96,8 +100,14 @@ impl Operation {
             turn: 0,
             overflow_compacted: false,
             compaction_requested: None,
+            trace: None,
             phase,
         }
+    }
+
+    /// The same operation as a part of this trace.
+    pub(crate) fn traced(self, trace: Option<TraceCarrier>) -> Self {
+        Operation { trace, ..self }
     }
 
     /// The same operation in another phase.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use bezel_context::{Context, span};
 use bezel_session_types::{
     AssistantMessage, CompactionReason, EntryId, InvocationId, Message, ModelRequest, ModelSpec,
     ProviderError, ProviderErrorKind, RequestOptions, RunOutcome, RunPhase, StopReason, Usage,
 };
 use bezel_store::UsageRow;
+use tracing::Instrument as _;
 
 use crate::answer::LiveMessage;
 use crate::context::{assemble, complete};
@@ -82,10 +84,28 @@ impl Run {
             tools: tools.definitions(),
             ..request
         };
-        match self.stream(&model, request, &entry).await {
+        match self.ask(&model, request, &entry, attempt).await {
             Ok((stop_reason, usage)) => self.settle(&entry, &model.spec, stop_reason, usage).await,
             Err(error) => self.request_failed(&entry, &model.spec, attempt, error),
         }
+    }
+
+    /// Streams one answer, in a span that tells which model was asked and what it cost.
+    async fn ask(
+        &self,
+        model: &ResolvedModel,
+        request: ModelRequest,
+        entry: &EntryId,
+        attempt: u32,
+    ) -> Result<(StopReason, Usage), ProviderError> {
+        let (cx, span) = request_span(&self.cx, &model.spec);
+        span.record("attempt", attempt);
+        let outcome = self
+            .stream(&cx, model, request, entry)
+            .instrument(span.clone())
+            .await;
+        note_answer(&span, outcome.as_ref().map(|(_, usage)| usage));
+        outcome
     }
 
     /// The model that answers, and what it is told first.
@@ -402,5 +422,34 @@ impl Run {
             invocations,
         });
         step.append(entry.clone(), Message::Assistant(message));
+    }
+}
+
+/// A span of one model request, with the names of the standard's conventions.
+pub(crate) fn request_span(cx: &Context, spec: &ModelSpec) -> (Context, tracing::Span) {
+    span!(
+        cx,
+        "model.request",
+        otel.kind = "client",
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = %spec.model.provider,
+        gen_ai.request.model = %spec.model.model_id,
+        gen_ai.usage.input_tokens = tracing::field::Empty,
+        gen_ai.usage.output_tokens = tracing::field::Empty,
+        attempt = tracing::field::Empty,
+        "error.type" = tracing::field::Empty,
+    )
+}
+
+/// Says in a request's span what came of it.
+pub(crate) fn note_answer(span: &tracing::Span, outcome: Result<&Usage, &ProviderError>) {
+    match outcome {
+        Ok(usage) => {
+            span.record("gen_ai.usage.input_tokens", usage.total_input());
+            span.record("gen_ai.usage.output_tokens", usage.output);
+        }
+        Err(error) => {
+            span.record("error.type", code(error.kind));
+        }
     }
 }

@@ -3,12 +3,13 @@
 //! All changes go through [`Lane::commit`], the lane's mutation line: validate, one commit, change
 //! the projection, tell observers, all under one lock that is never held across an await.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_context::{CancelHandle, Context};
+use bezel_context::{CancelHandle, Context, Link, TraceCarrier};
 use bezel_session_types::{
-    Entry, EntryBody, EntryId, InvocationId, LaneName, QueuedMessage, RunPhase, RunState,
+    Entry, EntryBody, EntryId, InvocationId, LaneName, OperationId, QueuedMessage, RunPhase,
+    RunState, ToolResultMessage,
 };
 use bezel_store::{CommitError, Committed, InboxRow, ReadError, Store, Transaction};
 use serde_json::Value;
@@ -35,6 +36,10 @@ pub(crate) struct LaneState {
     pub(crate) tip: Option<EntryId>,
     /// Admitted messages in order of admission.
     pub(crate) inbox: Vec<InboxRow>,
+    /// Whose trace each of them is a part of; unknown of one that an earlier process admitted.
+    pub(crate) traces: HashMap<EntryId, TraceCarrier>,
+    /// The traces of those that an operation began with, besides its own.
+    pub(crate) begun_with: Vec<TraceCarrier>,
     pub(crate) operation: Option<Operation>,
     /// The operation was not brought where it stands by a run of this process that still goes on.
     pub(crate) found: bool,
@@ -46,6 +51,8 @@ pub(crate) struct LaneState {
     pub(crate) view: Option<Vec<Arc<Entry>>>,
     pub(crate) message: Option<LiveMessage>,
     pub(crate) calls: Vec<LiveCall>,
+    /// Results of calls that settled here and could not be written.
+    pub(crate) unwritten: HashMap<InvocationId, ToolResultMessage>,
     phase: Option<RunPhase>,
 }
 
@@ -54,6 +61,18 @@ pub(crate) struct Running {
     /// The context of the current operation: ended by an abort and by closing.
     pub(crate) cx: Context,
     pub(crate) cancel: CancelHandle,
+    /// Ends when the lane lets go or takes up the next operation.
+    pub(crate) span: tracing::Span,
+}
+
+impl Running {
+    /// Says in the trace that a message of another one was delivered to this operation.
+    pub(crate) fn link(&self, trace: &TraceCarrier) {
+        if trace.trace_id() != self.cx.trace().trace_id() {
+            self.span
+                .record("link", tracing::field::display(Link(trace)));
+        }
+    }
 }
 
 /// A call that runs now.
@@ -281,6 +300,7 @@ impl Lane {
         }
         if !taken.is_empty() {
             let taken: HashSet<EntryId> = taken.into_iter().collect();
+            state.traces.retain(|id, _| !taken.contains(id));
             state
                 .inbox
                 .retain(|waiting| !taken.contains(&waiting.row.id));
@@ -297,9 +317,10 @@ impl Lane {
     }
 
     /// Stops the lane's work where it stands: its state could not be written or read.
-    pub(crate) fn fault(&self, error: &dyn std::error::Error) {
+    pub(crate) fn fault(&self, operation_id: Option<OperationId>, error: &dyn std::error::Error) {
         tracing::error!(lane = %self.core.name, %error, "the lane stopped");
         self.publish(EventKind::Fault {
+            operation_id,
             message: error.to_string(),
         });
     }

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use bezel_context::Context;
 use bezel_session_types::{
     EntryId, ModelEvent, ModelRequest, ProviderError, ProviderErrorKind, RunPhase, StopReason,
     Usage,
@@ -24,19 +25,20 @@ impl Run {
     /// Streams the answer into the lane's live message.
     pub(crate) async fn stream(
         &self,
+        cx: &Context,
         model: &ResolvedModel,
         request: ModelRequest,
         entry: &EntryId,
     ) -> Result<(StopReason, Usage), ProviderError> {
         let idle_limit = self.lane.session.config.stream_idle;
-        let started = tokio::time::timeout(idle_limit, model.provider.stream(&self.cx, request));
-        let mut stream = match self.cx.run(started).await {
+        let started = tokio::time::timeout(idle_limit, model.provider.stream(cx, request));
+        let mut stream = match cx.run(started).await {
             Ok(Ok(stream)) => stream?,
             Ok(Err(_)) => return Err(silent(idle_limit)),
             Err(_) => return Err(cancelled()),
         };
         // Both are made once: a delta costs neither a timer nor a registration.
-        let mut cancellation = pin!(self.cx.cancelled());
+        let mut cancellation = pin!(cx.cancelled());
         let mut idle = pin!(tokio::time::sleep(idle_limit));
         let mut last = Instant::now();
         let mut kept = Instant::now();

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bezel_context::span;
 use bezel_session_types::{
     InvocationId, Progress, ResultContent, Tool, ToolError, ToolHost, ToolInvocation, ToolOutput,
     ToolResultMessage,
 };
 use bezel_store::Committed;
 use serde_json::{Value, json};
+use tracing::Instrument as _;
 
 use super::bound::bound;
 use crate::coordinator::Stop;
@@ -89,17 +91,26 @@ impl Run {
     /// Runs the tool in a task of its own, so that its panic is its own too.
     async fn run_tool(&self, tool: Arc<dyn Tool>, invocation: ToolInvocation) -> Outcome {
         let session = &self.lane.session;
-        let (cx, name) = (self.cx.clone(), Arc::clone(&invocation.tool));
-        let mut task = session
-            .spawner
-            .spawn("tool", async move { tool.execute(cx, invocation).await });
+        let name = Arc::clone(&invocation.tool);
+        let (cx, span) = span!(
+            &self.cx,
+            "tool.call",
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = &*name,
+            invocation = %invocation.invocation_id,
+            "error.type" = tracing::field::Empty,
+        );
+        let inside = span.clone();
+        let mut task = session.spawner.spawn("tool", async move {
+            tool.execute(cx, invocation).instrument(inside).await
+        });
         let ended = tokio::select! {
             ended = &mut task => Some(ended),
             _ = self.cx.cancelled() => {
                 tokio::time::timeout(session.config.cancel_grace, &mut task).await.ok()
             }
         };
-        match ended {
+        let outcome = match ended {
             Some(Some(Ok(Ok(output)))) => Outcome::Output(output),
             Some(Some(Ok(Err(ToolError::Failed { message, details })))) => {
                 Outcome::Failed { message, details }
@@ -121,7 +132,16 @@ impl Run {
                 task.abort();
                 Outcome::Interrupted
             }
+        };
+        let failed = match outcome {
+            Outcome::Output(_) => None,
+            Outcome::Failed { .. } => Some("tool.failed"),
+            Outcome::Interrupted => Some("interrupted"),
+        };
+        if let Some(code) = failed {
+            span.record("error.type", code);
         }
+        outcome
     }
 
     async fn settle_call(
@@ -288,8 +308,10 @@ fn panic_text(panic: Box<dyn std::any::Any + Send>) -> String {
 /// A path in the session's output directory that no file has yet.
 fn new_output_file(session: &Session, invocation: &InvocationId) -> PathBuf {
     let directory = &session.output_directory;
-    // Where it cannot be made, writing the file fails and says why.
-    if let Err(error) = std::fs::create_dir_all(directory) {
+    // Where it cannot be made, writing the file fails and says why. Looking is cheaper than trying.
+    if !directory.is_dir()
+        && let Err(error) = std::fs::create_dir_all(directory)
+    {
         tracing::warn!(directory = %directory.display(), %error, "the output directory was not made");
     }
     let first = directory.join(format!("{invocation}.txt"));

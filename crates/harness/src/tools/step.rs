@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bezel_session_types::{
-    EntryId, ExecutionMode, Message, Replay, RunPhase, ToolCall, ToolResultMessage,
+    EntryId, ExecutionMode, InvocationId, Message, Replay, RunPhase, ToolCall, ToolResultMessage,
 };
 use futures::StreamExt;
 use futures::future::{Either, poll_immediate, select};
@@ -154,6 +154,17 @@ impl Run {
             CallPhase::Planned => None,
             CallPhase::EffectPending { replay_safe } => Some(replay_safe),
         };
+        // It settled in this process, and its result could not be written then.
+        let unwritten = self
+            .lane
+            .core
+            .lock()
+            .unwritten
+            .get(&call.invocation_id)
+            .cloned();
+        if let Some(result) = unwritten {
+            return refuse(result);
+        }
         if self.cx.is_cancelled() || found == Some(false) {
             self.open()?;
             return refuse(cut(match found {
@@ -338,9 +349,13 @@ impl Run {
         let mut state = self.lane.core.lock();
         let mut operation = state.operation.clone().ok_or(Stop::Closed)?;
         let mut step = Step::default();
+        let (id, result) = (settled.result.invocation_id.clone(), settled.result.clone());
         self.place(&mut operation, &mut step, vec![settled])?;
         step.operation = crate::state::OperationChange::Set(operation);
-        self.commit(&mut state, step)?;
+        if let Err(stop) = self.commit(&mut state, step) {
+            state.unwritten.insert(id, result);
+            return Err(stop);
+        }
         self.show_tools(&mut state);
         Ok(())
     }
@@ -441,6 +456,8 @@ impl Run {
             }
             _ => Vec::new(),
         };
+        let is_open = |id: &InvocationId| open.iter().any(|call| call.invocation_id == *id);
+        state.unwritten.retain(|id, _| is_open(id));
         state.calls.retain(|live| {
             open.iter()
                 .any(|call| call.invocation_id == live.invocation_id)

@@ -16,4 +16,5 @@ mod retries;
 mod running;
 mod support;
 mod tool_calls;
+mod traces;
 mod waiting;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bezel_api_session::{AgentEvent, EventBody, Outcome};
 use bezel_harness::{EventKind, HarnessEvent, HarnessEvents, MessageDelta};
-use bezel_session_types::{EntryBody, EntryId, LaneName, Message};
+use bezel_session_types::{EntryBody, EntryId, LaneName, Message, RunOutcome};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
@@ -143,7 +143,22 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
             plugin: registrant.to_string(),
             message: format!("{hook}: {message}"),
         }),
-        EventKind::Fault { message } => tracing::error!("{message}"),
+        EventKind::Fault {
+            operation_id: Some(operation_id),
+            message,
+        } => publish(EventBody::RunEnded(Outcome {
+            operation_id,
+            outcome: RunOutcome::Failed {
+                code: "session.storage".into(),
+                message: format!(
+                    "{message}. What ran stopped where it stands; send a message to go on from there"
+                ),
+            },
+        })),
+        EventKind::Fault {
+            operation_id: None,
+            message,
+        } => tracing::error!("{message}"),
         EventKind::Gap => tracing::warn!("session events were lost: a reader was too slow"),
         EventKind::TurnStart { .. }
         | EventKind::TurnEnd { .. }

@@ -18,7 +18,7 @@ use crate::keys::{Key, KeySource, Secret};
 use crate::kind::Wire;
 use crate::refusal;
 use crate::thinking::Steering;
-use crate::wire::{Outgoing, anthropic, chat, gemini, responses};
+use crate::wire::{Outgoing, WrittenTools, anthropic, chat, gemini, responses};
 
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for the body of an error, once its status is there.
@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) http: Http,
     pub(crate) key: Key,
     rest: Rest,
+    tools: WrittenTools,
 }
 
 impl Shared {
@@ -49,6 +50,7 @@ impl Shared {
             http: Http::new(url),
             key: Key::new(keys),
             rest: Rest::default(),
+            tools: WrittenTools::default(),
         })
     }
 
@@ -175,6 +177,7 @@ impl Shared {
                 .map(|model| model.max_output)
                 .filter(|limit| *limit > 0),
             official: self.config.base_url.is_none(),
+            tools: &self.tools,
             request: &request,
         };
         let wire = self.config.kind.facts().wire;

@@ -70,6 +70,14 @@ impl FileLedger {
         lock(&self.seen).insert(canonical(path), stamp);
     }
 
+    /// Notes what the agent made of a file by changing a part of it. Where it did not know the rest, it does
+    /// not know it now either: what stood there before stays unseen.
+    pub fn amend(&self, before: Standing, path: &Path, metadata: &Metadata, content: &[u8]) {
+        if before == Standing::Unchanged {
+            self.record(path, metadata, Some(content));
+        }
+    }
+
     /// Forgets a file that is gone.
     pub fn forget(&self, path: &Path) {
         lock(&self.seen).remove(&canonical(path));

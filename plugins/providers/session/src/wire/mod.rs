@@ -8,6 +8,7 @@ pub(crate) mod calls;
 pub(crate) mod chat;
 pub(crate) mod gemini;
 pub(crate) mod responses;
+mod tools;
 
 #[cfg(test)]
 mod request_tests;
@@ -24,6 +25,8 @@ use serde_json::value::RawValue;
 
 use crate::thinking::Steering;
 
+pub(crate) use tools::WrittenTools;
+
 /// A request on its way out.
 pub(crate) struct Outgoing<'a> {
     pub(crate) request: &'a ModelRequest,
@@ -33,6 +36,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) max_output: Option<u64>,
     /// Whether it goes to the kind's own endpoint.
     pub(crate) official: bool,
+    /// What was written of the tools for the request before.
+    pub(crate) tools: &'a WrittenTools,
 }
 
 impl Outgoing<'_> {

@@ -9,7 +9,7 @@ use bezel_session_types::{
 };
 use serde_json::{Value, json};
 
-use super::{Outgoing, anthropic, chat, gemini, responses};
+use super::{Outgoing, WrittenTools, anthropic, chat, gemini, responses};
 use crate::config::{ModelConfig, ProviderConfig};
 use crate::kind::{ProviderKind, Wire};
 use crate::thinking::Steering;
@@ -33,7 +33,9 @@ fn request(model: &str, level: ThinkingLevel, messages: Vec<Message>) -> ModelRe
 
 fn body_of(config: &ProviderConfig, request: &ModelRequest, official: bool) -> Value {
     let model = request.model.model_id.as_str();
+    let tools = WrittenTools::default();
     let outgoing = Outgoing {
+        tools: &tools,
         steering: Steering::of(config, model, request.options.thinking),
         max_output: config.model(model).map(|model| model.max_output),
         official,

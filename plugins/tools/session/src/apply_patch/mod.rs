@@ -227,7 +227,12 @@ fn apply(
         .map(|planned| {
             (
                 planned.step,
-                (planned.change, planned.note, planned.content),
+                (
+                    planned.change,
+                    planned.note,
+                    planned.content,
+                    planned.before,
+                ),
             )
         })
         .unzip();
@@ -235,16 +240,18 @@ fn apply(
     let mut changes = Vec::new();
     let mut text = String::from("Applied the patch:\n");
     let mut files = Vec::with_capacity(steps.len());
-    for ((step, (change, note, content)), outcome) in steps.iter().zip(said).zip(outcomes) {
+    for ((step, (change, note, content, before)), outcome) in steps.iter().zip(said).zip(outcomes) {
         if let Step::Move { from, .. } = step {
             shared.ledger.forget(from);
             changes.push(FileChange { path: from.clone() });
         }
-        match outcome {
-            Some(metadata) => shared
-                .ledger
-                .record(step.target(), &metadata, content.as_deref()),
-            None => shared.ledger.forget(step.target()),
+        match (outcome, content) {
+            (Some(metadata), Some(content)) => {
+                shared
+                    .ledger
+                    .amend(before, step.target(), &metadata, &content);
+            }
+            _ => shared.ledger.forget(step.target()),
         }
         changes.push(FileChange {
             path: step.target().into(),

@@ -24,6 +24,8 @@ pub(super) struct Planned {
     pub(super) change: FileDiff,
     pub(super) note: String,
     pub(super) content: Option<Vec<u8>>,
+    /// How the file stood to what the agent knew.
+    pub(super) before: Standing,
 }
 
 /// Plans sections one by one.
@@ -62,6 +64,7 @@ impl Planner<'_> {
             change,
             note,
             content: Some(content),
+            before: Standing::Unchanged,
         })
     }
 
@@ -90,6 +93,7 @@ impl Planner<'_> {
             change,
             note,
             content: None,
+            before: Standing::Unchanged,
         })
     }
 
@@ -150,6 +154,7 @@ impl Planner<'_> {
             change,
             note,
             content: Some(content),
+            before: standing,
         })
     }
 

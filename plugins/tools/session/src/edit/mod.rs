@@ -182,7 +182,7 @@ fn edit(
         .map_err(|error| target.failed(ATTEMPT, &error))?;
     shared
         .ledger
-        .record(&target.path, &committed, Some(&content));
+        .amend(standing, &target.path, &committed, &content);
     let change = diff(
         &target.path.display().to_string(),
         FileAction::Updated,

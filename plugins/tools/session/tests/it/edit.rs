@@ -145,6 +145,12 @@ async fn a_foreign_change_is_kept_and_said() {
         "{text}"
     );
     assert_eq!(session.content("a"), "1\ntwo\nthree\n");
+    // What somebody else wrote was not seen yet, so nothing may be written over it.
+    let whole = json!({"path": "a", "content": "1\ntwo\n"});
+    let error = session.error("write", whole.clone()).await;
+    assert!(error.contains("changed on disk"), "{error}");
+    session.text("read", json!({"path": "a"})).await;
+    session.text("write", whole).await;
     session.file("a", "quite different\n");
     let error = session.error("edit", one("a", "two", "2")).await;
     assert!(
@@ -154,13 +160,15 @@ async fn a_foreign_change_is_kept_and_said() {
 }
 
 #[tokio::test]
-async fn an_edited_file_may_then_be_overwritten() {
+async fn an_edited_file_may_be_overwritten_if_it_was_read() {
     let session = Session::new();
-    session.file("a", "one\n");
+    session.file("a", "one\nmore\n");
     session.text("edit", one("a", "one", "two")).await;
-    session
-        .text("write", json!({"path": "a", "content": "three\n"}))
-        .await;
+    let whole = json!({"path": "a", "content": "three\n"});
+    session.error("write", whole.clone()).await;
+    session.text("read", json!({"path": "a"})).await;
+    session.text("edit", one("a", "two", "2")).await;
+    session.text("write", whole).await;
     assert_eq!(session.content("a"), "three\n");
 }
 

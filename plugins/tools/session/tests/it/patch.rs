@@ -172,6 +172,10 @@ async fn foreign_changes_are_kept_and_a_changed_file_is_not_deleted() {
     assert!(said.contains("those changes are kept"), "{said}");
     assert_eq!(session.content("a"), "1\ntwo\nthree\n");
     session
+        .error("apply_patch", patch("*** Delete File: a\n"))
+        .await;
+    session.text("read", json!({"path": "a"})).await;
+    session
         .text("apply_patch", patch("*** Delete File: a\n"))
         .await;
     assert!(session.names().is_empty());

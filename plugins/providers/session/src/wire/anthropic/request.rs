@@ -8,6 +8,7 @@ use bezel_session_types::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::REDACTED;
 use crate::thinking::Effort;
@@ -22,8 +23,8 @@ struct Body<'a> {
     max_tokens: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
     messages: Vec<Turn<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
@@ -128,19 +129,19 @@ struct Tool<'a> {
 /// the request before ended.
 pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error> {
     let request = outgoing.request;
-    let mut tools: Vec<_> = request
-        .tools
-        .iter()
-        .map(|tool| Tool {
+    let tools = outgoing.tools.json(&request.tools, |tools| {
+        let tools = tools.iter().map(|tool| Tool {
             name: &tool.name,
             description: &tool.description,
             input_schema: &tool.parameters,
             cache_control: None,
-        })
-        .collect();
-    if let Some(last) = tools.last_mut() {
-        last.cache_control = Some(EPHEMERAL);
-    }
+        });
+        let mut tools: Vec<_> = tools.collect();
+        if let Some(last) = tools.last_mut() {
+            last.cache_control = Some(EPHEMERAL);
+        }
+        tools
+    })?;
     let mut system: Vec<_> = text(Cow::Borrowed(&*request.system))
         .into_iter()
         .map(Block::new)
@@ -166,7 +167,7 @@ pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error
         model: outgoing.model_id(),
         max_tokens,
         system,
-        tools,
+        tools: tools.as_deref(),
         messages,
         thinking,
         output_config: effort.map(|effort| OutputConfig {

@@ -20,8 +20,8 @@ use crate::wire::{
 struct Body<'a> {
     model: &'a str,
     messages: Vec<ChatMessage<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -149,18 +149,21 @@ pub(crate) fn body(
 ) -> Result<Vec<u8>, serde_json::Error> {
     let options = &outgoing.request.options;
     let modern = outgoing.official && dialect.cache_key;
-    let tools = outgoing.request.tools.iter().map(|tool| Tool {
-        kind: "function",
-        function: Function {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: &tool.parameters,
-        },
-    });
+    let tools = outgoing.tools.json(&outgoing.request.tools, |tools| {
+        let tools = tools.iter().map(|tool| Tool {
+            kind: "function",
+            function: Function {
+                name: &tool.name,
+                description: &tool.description,
+                parameters: &tool.parameters,
+            },
+        });
+        tools.collect::<Vec<_>>()
+    })?;
     serde_json::to_vec(&Body {
         model: outgoing.model_id(),
         messages: messages(outgoing, dialect),
-        tools: tools.collect(),
+        tools: tools.as_deref(),
         stream: true,
         stream_options: dialect.asks_for_usage.then_some(StreamOptions {
             include_usage: true,

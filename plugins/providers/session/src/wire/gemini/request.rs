@@ -9,6 +9,7 @@ use bezel_session_types::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::thinking::Effort;
 use crate::wire::{Outgoing, result_images, result_text};
@@ -22,8 +23,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Turn<'a>>,
     contents: Vec<Turn<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tools<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
     generation_config: GenerationConfig,
 }
 
@@ -113,19 +114,16 @@ struct ThinkingConfig {
 /// The request as JSON.
 pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error> {
     let request = outgoing.request;
-    let declarations = request.tools.iter().map(|tool| Declaration {
-        name: &tool.name,
-        description: &tool.description,
-        parameters_json_schema: &tool.parameters,
-    });
-    let declarations: Vec<_> = declarations.collect();
-    let tools = if declarations.is_empty() {
-        Vec::new()
-    } else {
-        vec![Tools {
-            function_declarations: declarations,
+    let tools = outgoing.tools.json(&request.tools, |tools| {
+        let declarations = tools.iter().map(|tool| Declaration {
+            name: &tool.name,
+            description: &tool.description,
+            parameters_json_schema: &tool.parameters,
+        });
+        [Tools {
+            function_declarations: declarations.collect(),
         }]
-    };
+    })?;
     serde_json::to_vec(&Body {
         system_instruction: (!request.system.is_empty()).then(|| Turn {
             role: None,
@@ -135,7 +133,7 @@ pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error
             }],
         }),
         contents: contents(outgoing),
-        tools,
+        tools: tools.as_deref(),
         generation_config: GenerationConfig {
             max_output_tokens: request.options.max_output,
             thinking_config: thinking(outgoing),

@@ -8,6 +8,7 @@ use bezel_session_types::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::thinking::Effort;
 use crate::wire::{Outgoing, argument_text, call_id, data_url, result_images, result_text};
@@ -18,8 +19,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     instructions: &'a str,
     input: Vec<Item<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     include: &'static [&'static str],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,13 +91,16 @@ struct Tool<'a> {
 /// The request as JSON.
 pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error> {
     let request = outgoing.request;
-    let tools = request.tools.iter().map(|tool| Tool {
-        kind: "function",
-        name: &tool.name,
-        description: &tool.description,
-        parameters: &tool.parameters,
-        strict: false,
-    });
+    let tools = outgoing.tools.json(&request.tools, |tools| {
+        let tools = tools.iter().map(|tool| Tool {
+            kind: "function",
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.parameters,
+            strict: false,
+        });
+        tools.collect::<Vec<_>>()
+    })?;
     let effort = outgoing
         .steering
         .effort(outgoing.level())
@@ -106,7 +110,7 @@ pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error
         model: outgoing.model_id(),
         instructions: &request.system,
         input: input(outgoing),
-        tools: tools.collect(),
+        tools: tools.as_deref(),
         // Models that do not reason refuse to include what they do not have.
         include: if outgoing.steering.reasons() {
             &["reasoning.encrypted_content"]

@@ -1,6 +1,7 @@
 //! Reads a contract from its trait, and says what is wrong with one that is none.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{
@@ -9,13 +10,19 @@ use syn::{
 };
 
 pub struct Contract {
-    pub id: LitStr,
-    pub major: u32,
-    pub minor: u32,
+    pub role: Role,
     pub attributes: Vec<Attribute>,
     pub visibility: Visibility,
     pub name: Ident,
     pub members: Vec<Member>,
+}
+
+/// How the contract's object is reached.
+pub enum Role {
+    /// By its id.
+    Service { id: LitStr, major: u32, minor: u32 },
+    /// As the result of a member.
+    Reference,
 }
 
 pub struct Member {
@@ -39,6 +46,8 @@ pub struct Call {
     pub output: Type,
     /// Value and error, where the output is a `Result`.
     pub fallible: Option<(Type, Type)>,
+    /// The value is a reference, or an optional one.
+    pub reference: bool,
 }
 
 struct Header {
@@ -73,9 +82,9 @@ impl Parse for Header {
     }
 }
 
-pub fn parse(attribute: TokenStream, item: TokenStream) -> Result<Contract> {
+/// Reads `#[service("id", version = "major.minor")]`.
+pub fn service(attribute: TokenStream, item: TokenStream) -> Result<Contract> {
     let header: Header = syn::parse2(attribute)?;
-    let item: ItemTrait = syn::parse2(item)?;
     let valid = |text: &str| {
         !text.is_empty()
             && text.len() <= 64
@@ -99,16 +108,43 @@ pub fn parse(attribute: TokenStream, item: TokenStream) -> Result<Contract> {
             "a version is \"major.minor\", such as \"1.0\"",
         ));
     };
+    let Header { id, .. } = header;
+    parse(Role::Service { id, major, minor }, syn::parse2(item)?)
+}
+
+/// Reads `#[reference]`.
+pub fn reference(attribute: TokenStream, item: TokenStream) -> Result<Contract> {
+    if !attribute.is_empty() {
+        return Err(Error::new(
+            attribute.span(),
+            "write #[reference] alone: an object has neither id nor version, it comes from a service's member",
+        ));
+    }
+    let contract = parse(Role::Reference, syn::parse2(item)?)?;
+    if let Some(taken) = contract
+        .members
+        .iter()
+        .find(|member| member.name == "completion")
+    {
+        return Err(Error::new(
+            taken.name.span(),
+            "`completion` is what an implementation says of its own end; give the member another name",
+        ));
+    }
+    Ok(contract)
+}
+
+fn parse(role: Role, item: ItemTrait) -> Result<Contract> {
     if !item.generics.params.is_empty() || item.generics.where_clause.is_some() {
         return Err(Error::new(
             item.generics.span(),
-            "a service contract takes no generic parameters",
+            "a contract takes no generic parameters",
         ));
     }
     if !item.supertraits.is_empty() {
         return Err(Error::new(
             item.supertraits.span(),
-            "a service contract names no supertraits; it is Send + Sync + 'static by itself",
+            "a contract names no supertraits; it is Send + Sync + 'static by itself",
         ));
     }
     let mut members = Vec::new();
@@ -116,10 +152,7 @@ pub fn parse(attribute: TokenStream, item: TokenStream) -> Result<Contract> {
     for entry in item.items {
         let member = match entry {
             TraitItem::Fn(method) => member(method),
-            other => Err(Error::new(
-                other.span(),
-                "a service contract holds methods only",
-            )),
+            other => Err(Error::new(other.span(), "a contract holds methods only")),
         };
         match member {
             Ok(member) => members.push(member),
@@ -132,9 +165,7 @@ pub fn parse(attribute: TokenStream, item: TokenStream) -> Result<Contract> {
     match faults {
         Some(faults) => Err(faults),
         None => Ok(Contract {
-            id: header.id,
-            major,
-            minor,
+            role,
             attributes: item.attrs,
             visibility: item.vis,
             name: item.ident,
@@ -180,6 +211,12 @@ fn member(method: TraitItemFn) -> Result<Member> {
             ));
         }
     }
+    if sig.ident == "new" {
+        return Err(Error::new(
+            sig.ident.span(),
+            "the client's constructor is `new`; give the member another name",
+        ));
+    }
     let (attributes, scope) = take_scope(attrs)?;
     let output = match &sig.output {
         ReturnType::Default => syn::parse_quote!(()),
@@ -190,6 +227,12 @@ fn member(method: TraitItemFn) -> Result<Member> {
             return Err(Error::new(
                 extra.span(),
                 "a state or events member takes &self alone",
+            ));
+        }
+        if let Some(nested) = find_reference(&output) {
+            return Err(Error::new(
+                nested.span(),
+                "a reference is the result of an `async fn`: handing it out may fail",
             ));
         }
         match (
@@ -229,13 +272,34 @@ fn member(method: TraitItemFn) -> Result<Member> {
                 let message = "an argument is an owned value, for it may cross a connection (String, not &str)";
                 return Err(Error::new(argument.ty.span(), message));
             }
+            if let Some(nested) = find_reference(&argument.ty) {
+                let message = "a reference goes from the owner to the caller and never back; take a value that names the object";
+                return Err(Error::new(nested.span(), message));
+            }
             arguments.push((name.ident.clone(), Type::clone(&argument.ty)));
         }
+        for live in ["State", "Events"] {
+            if argument_of(&output, live).is_some() {
+                let message = format!(
+                    "{live} is no result of a call: it is a member of its own, `fn {}(&self) -> {live}<T>`",
+                    sig.ident
+                );
+                return Err(Error::new(output.span(), message));
+            }
+        }
         let fallible = result_of(&output);
+        let value = fallible.as_ref().map_or(&output, |(value, _)| value);
+        let reference = is_reference(value)
+            || argument_of(value, "Option").is_some_and(|value| is_reference(&value));
+        if !reference && let Some(nested) = find_reference(&output) {
+            let message = "a reference is the whole result: Reference<C> or Option<Reference<C>>, alone or as the value of a Result";
+            return Err(Error::new(nested.span(), message));
+        }
         MemberKind::Call(Box::new(Call {
             arguments,
             output,
             fallible,
+            reference,
         }))
     };
     let scope = scope.unwrap_or_else(|| {
@@ -261,7 +325,9 @@ fn take_scope(attributes: Vec<Attribute>) -> Result<(Vec<Attribute>, Option<Iden
         .partition(|attribute| attribute.path().is_ident("scope"));
     let mut found = None;
     for attribute in scopes {
-        let name: Ident = attribute.parse_args()?;
+        let usage =
+            |error: Error| Error::new(error.span(), "write #[scope(read | operate | admin)]");
+        let name: Ident = attribute.parse_args().map_err(usage)?;
         let variant = match name.to_string().as_str() {
             "read" => "Read",
             "operate" => "Operate",
@@ -312,6 +378,22 @@ fn argument_of(ty: &Type, name: &str) -> Option<Type> {
         Ok([argument]) => Some(argument),
         Err(_) => None,
     }
+}
+
+fn is_reference(ty: &Type) -> bool {
+    argument_of(ty, "Reference").is_some_and(|client| find_reference(&client).is_none())
+}
+
+/// The first `Reference` named anywhere in a type.
+fn find_reference(ty: &Type) -> Option<Ident> {
+    fn find(tokens: TokenStream) -> Option<Ident> {
+        tokens.into_iter().find_map(|token| match token {
+            TokenTree::Ident(ident) if ident == "Reference" => Some(ident),
+            TokenTree::Group(group) => find(group.stream()),
+            _ => None,
+        })
+    }
+    find(ty.to_token_stream())
 }
 
 fn result_of(ty: &Type) -> Option<(Type, Type)> {

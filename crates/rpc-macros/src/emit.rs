@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::contract::{Call, Contract, Member, MemberKind};
+use crate::contract::{Call, Contract, Member, MemberKind, Role};
 
 pub fn emit(contract: &Contract) -> TokenStream {
     let facade = emit_trait(contract);
@@ -19,6 +19,14 @@ fn object_name(contract: &Contract) -> Ident {
 
 fn client_name(contract: &Contract) -> Ident {
     format_ident!("{}Client", contract.name)
+}
+
+/// What descriptors and messages call the contract.
+fn contract_id(contract: &Contract) -> String {
+    match &contract.role {
+        Role::Service { id, .. } => id.value(),
+        Role::Reference => contract.name.to_string(),
+    }
 }
 
 fn twin(member: &Member) -> Ident {
@@ -47,10 +55,21 @@ fn emit_trait(contract: &Contract) -> TokenStream {
         }
         quote! { #(#attributes)* #signature; }
     });
+    let completion = matches!(contract.role, Role::Reference).then(|| {
+        quote! {
+            /// Says when this object is done for good; peers may then read it for a grace period.
+            ///
+            /// `None`, as provided: it is kept until it is given back or its service goes.
+            fn completion(&self) -> ::core::option::Option<::bezel_rpc::Completion> {
+                ::core::option::Option::None
+            }
+        }
+    });
     quote! {
         #(#attributes)*
         #visibility trait #name: ::core::marker::Send + ::core::marker::Sync + 'static {
             #(#methods)*
+            #completion
         }
     }
 }
@@ -79,14 +98,26 @@ fn emit_object(contract: &Contract) -> TokenStream {
         };
         quote! { #signature { #body } }
     });
+    let completion = quote! {
+        fn __bezel_completion(&self) -> ::core::option::Option<::bezel_rpc::Completion>
+    };
+    let (declared_completion, defined_completion) = match contract.role {
+        Role::Service { .. } => (None, None),
+        Role::Reference => (
+            Some(quote! { #completion; }),
+            Some(quote! { #completion { <Self as #name>::completion(self) } }),
+        ),
+    };
     quote! {
         #[doc(hidden)]
         trait #object: ::core::marker::Send + ::core::marker::Sync + 'static {
             #(#declared)*
+            #declared_completion
         }
 
         impl<Implementation: #name> #object for Implementation {
             #(#defined)*
+            #defined_completion
         }
     }
 }
@@ -114,9 +145,7 @@ fn twin_signature(member: &Member) -> TokenStream {
 
 fn emit_client(contract: &Contract) -> TokenStream {
     let Contract {
-        id,
-        major,
-        minor,
+        role,
         visibility,
         name,
         members,
@@ -124,20 +153,31 @@ fn emit_client(contract: &Contract) -> TokenStream {
     } = contract;
     let (client, object) = (client_name(contract), object_name(contract));
     let methods = members.iter().map(|member| client_method(contract, member));
-    let descriptors = members.iter().map(descriptor);
-    let declared = members.iter().filter_map(|member| {
-        let method = member.name.to_string();
-        match &member.kind {
-            MemberKind::State(value) => Some(quote! { proxy.declare_state::<#value>(#method); }),
-            MemberKind::Events(event) => Some(quote! { proxy.declare_events::<#event>(#method); }),
-            MemberKind::Call(_) => None,
-        }
-    });
-    let doc = format!(
-        "Token and handle of [`{name}`]: to the object itself in its process, to a proxy elsewhere."
-    );
+    let declared: Vec<_> = members
+        .iter()
+        .filter_map(|member| {
+            let method = member.name.to_string();
+            match &member.kind {
+                MemberKind::State(value) => {
+                    Some(quote! { proxy.declare_state::<#value>(#method); })
+                }
+                MemberKind::Events(event) => {
+                    Some(quote! { proxy.declare_events::<#event>(#method); })
+                }
+                MemberKind::Call(_) => None,
+            }
+        })
+        .collect();
+    let identity = emit_identity(contract, &declared);
+    let doc = match role {
+        Role::Service { .. } => format!(
+            "Token and handle of [`{name}`]: to the object itself in its process, to a proxy elsewhere."
+        ),
+        Role::Reference => format!(
+            "Handle of a [`{name}`]: to the object itself in its process, to a proxy elsewhere."
+        ),
+    };
     let new_doc = "A handle to `implementation` itself; calls are not serialised.";
-    let dispatch = format_ident!("__{}Dispatch", contract.name);
     quote! {
         #[doc = #doc]
         #visibility struct #client {
@@ -166,45 +206,74 @@ fn emit_client(contract: &Contract) -> TokenStream {
             #(#methods)*
         }
 
-        impl ::bezel_rpc::ServiceClient for #client {
-            const ID: &'static str = #id;
-            const VERSION: ::bezel_rpc::Version = ::bezel_rpc::Version::new(#major, #minor);
+        #identity
+    }
+}
 
-            fn descriptor() -> &'static ::bezel_rpc::ServiceDescriptor {
-                static DESCRIPTOR: ::bezel_rpc::ServiceDescriptor = ::bezel_rpc::ServiceDescriptor {
-                    id: #id,
-                    version: ::bezel_rpc::Version::new(#major, #minor),
-                    members: &[#(#descriptors),*],
-                };
-                &DESCRIPTOR
-            }
+/// The implementation of the trait by which the machinery knows the client.
+fn emit_identity(contract: &Contract, declared: &[TokenStream]) -> TokenStream {
+    let (client, id) = (client_name(contract), contract_id(contract));
+    let dispatch = format_ident!("__{}Dispatch", contract.name);
+    let descriptors = contract.members.iter().map(descriptor);
+    let version = match &contract.role {
+        Role::Service { major, minor, .. } => {
+            quote! { ::bezel_rpc::Version::new(#major, #minor) }
+        }
+        // It has that of the service that returns it.
+        Role::Reference => quote! { ::bezel_rpc::Version::new(0, 0) },
+    };
+    let common = quote! {
+        fn descriptor() -> &'static ::bezel_rpc::ServiceDescriptor {
+            static DESCRIPTOR: ::bezel_rpc::ServiceDescriptor = ::bezel_rpc::ServiceDescriptor {
+                id: #id,
+                version: #version,
+                members: &[#(#descriptors),*],
+            };
+            &DESCRIPTOR
+        }
 
-            fn from_proxy(proxy: ::bezel_rpc::Proxy) -> Self {
-                #(#declared)*
-                #client { binding: ::bezel_rpc::__private::Binding::remote(proxy) }
-            }
+        fn from_proxy(proxy: ::bezel_rpc::Proxy) -> Self {
+            #(#declared)*
+            #client { binding: ::bezel_rpc::__private::Binding::remote(proxy) }
+        }
 
-            fn exposed(&self) -> ::bezel_rpc::Exposed {
-                match self.binding.target() {
-                    ::bezel_rpc::__private::Target::Local(object) => ::bezel_rpc::Exposed::new(
-                        Self::descriptor(),
-                        ::std::sync::Arc::new(#dispatch(::std::sync::Arc::clone(object))),
-                    ),
-                    _ => ::bezel_rpc::Exposed::without_object(Self::descriptor()),
-                }
-            }
-
-            fn late() -> (Self, ::bezel_rpc::LateBinding<Self>) {
-                let (binding, bind) = ::bezel_rpc::__private::Binding::late();
-                let late = ::bezel_rpc::LateBinding::new(move |client: &Self| bind(&client.binding));
-                (#client { binding }, late)
+        fn exposed(&self) -> ::bezel_rpc::Exposed {
+            match self.binding.target() {
+                ::bezel_rpc::__private::Target::Local(object) => ::bezel_rpc::Exposed::new(
+                    Self::descriptor(),
+                    ::std::sync::Arc::new(#dispatch(::std::sync::Arc::clone(object))),
+                ),
+                _ => ::bezel_rpc::Exposed::without_object(Self::descriptor()),
             }
         }
+    };
+    match &contract.role {
+        Role::Service { .. } => quote! {
+            impl ::bezel_rpc::ServiceClient for #client {
+                const ID: &'static str = #id;
+                const VERSION: ::bezel_rpc::Version = #version;
+
+                #common
+
+                fn late() -> (Self, ::bezel_rpc::LateBinding<Self>) {
+                    let (binding, bind) = ::bezel_rpc::__private::Binding::late();
+                    let late = ::bezel_rpc::LateBinding::new(move |client: &Self| bind(&client.binding));
+                    (#client { binding }, late)
+                }
+            }
+        },
+        Role::Reference => quote! {
+            impl ::bezel_rpc::ReferenceClient for #client {
+                const NAME: &'static str = #id;
+
+                #common
+            }
+        },
     }
 }
 
 fn client_method(contract: &Contract, member: &Member) -> TokenStream {
-    let id = &contract.id;
+    let id = contract_id(contract);
     let object = object_name(contract);
     let (name, twin) = (&member.name, twin(member));
     let wire_name = name.to_string();
@@ -236,6 +305,7 @@ fn client_method(contract: &Contract, member: &Member) -> TokenStream {
                 arguments,
                 output,
                 fallible,
+                reference,
             } = &**call;
             let names: Vec<_> = arguments.iter().map(|(name, _)| name).collect();
             let parameters = arguments.iter().map(|(name, ty)| quote! { #name: #ty });
@@ -255,12 +325,20 @@ fn client_method(contract: &Contract, member: &Member) -> TokenStream {
                 Some((value, error)) => (
                     quote! { ::core::result::Result<#value, ::bezel_rpc::CallError<#error>> },
                     quote! { ::bezel_rpc::__private::local_outcome(#local) },
-                    quote! { proxy.call::<#value, #error>(cx, #wire_name, arguments).await },
+                    if *reference {
+                        quote! { proxy.call_for_reference::<#value, #error>(cx, #wire_name, arguments).await }
+                    } else {
+                        quote! { proxy.call::<#value, #error>(cx, #wire_name, arguments).await }
+                    },
                 ),
                 None => (
                     quote! { ::core::result::Result<#output, ::bezel_rpc::CallError<::core::convert::Infallible>> },
                     quote! { #local.map_err(::bezel_rpc::CallError::Rpc) },
-                    quote! { proxy.call_plain::<#output>(cx, #wire_name, arguments).await },
+                    if *reference {
+                        quote! { proxy.call_for_reference_plain::<#output>(cx, #wire_name, arguments).await }
+                    } else {
+                        quote! { proxy.call_plain::<#output>(cx, #wire_name, arguments).await }
+                    },
                 ),
             };
             quote! {
@@ -288,6 +366,7 @@ fn client_method(contract: &Contract, member: &Member) -> TokenStream {
 fn descriptor(member: &Member) -> TokenStream {
     let (name, scope) = (member.name.to_string(), &member.scope);
     let schema = |ty: &dyn quote::ToTokens| quote! { ::bezel_rpc::__private::schema_of::<#ty> };
+    let mut reference = quote!(::core::option::Option::None);
     let (kind, arguments, result, error) = match &member.kind {
         MemberKind::State(value) => (
             quote!(State),
@@ -306,7 +385,19 @@ fn descriptor(member: &Member) -> TokenStream {
                 arguments,
                 output,
                 fallible,
+                reference: is_reference,
             } = &**call;
+            // A reference has no content of its own.
+            let content = |ty: &dyn quote::ToTokens| match is_reference {
+                true => schema(&quote!(())),
+                false => schema(ty),
+            };
+            if *is_reference {
+                let value = fallible.as_ref().map_or(output, |(value, _)| value);
+                reference = quote! {
+                    ::core::option::Option::Some(::bezel_rpc::__private::reference_of::<#value>)
+                };
+            }
             let arguments = if arguments.is_empty() {
                 quote!(::core::option::Option::None)
             } else {
@@ -325,7 +416,7 @@ fn descriptor(member: &Member) -> TokenStream {
                 None => (
                     quote!(Call),
                     arguments,
-                    schema(output),
+                    content(output),
                     quote!(::core::option::Option::None),
                 ),
                 Some((value, error)) => {
@@ -333,7 +424,7 @@ fn descriptor(member: &Member) -> TokenStream {
                     (
                         quote!(Call),
                         arguments,
-                        schema(value),
+                        content(value),
                         quote!(::core::option::Option::Some(#error)),
                     )
                 }
@@ -348,12 +439,14 @@ fn descriptor(member: &Member) -> TokenStream {
             arguments: #arguments,
             result: #result,
             error: #error,
+            reference: #reference,
         }
     }
 }
 
 fn emit_dispatch(contract: &Contract) -> TokenStream {
-    let Contract { id, members, .. } = contract;
+    let Contract { members, .. } = contract;
+    let id = contract_id(contract);
     let object = object_name(contract);
     let dispatch = format_ident!("__{}Dispatch", contract.name);
     let mut calls = Vec::new();
@@ -366,14 +459,16 @@ fn emit_dispatch(contract: &Contract) -> TokenStream {
                 #name => ::core::option::Option::Some(::bezel_rpc::__private::StateExposure::new(self.0.#twin())),
             }),
             MemberKind::Events(_) => events.push(quote! {
-                #name => ::core::option::Option::Some(::bezel_rpc::__private::EventsExposure::new(&self.0.#twin())),
+                #name => ::core::option::Option::Some(::bezel_rpc::__private::EventsExposure::new(self.0.#twin())),
             }),
             MemberKind::Call(call) => {
-                let Call { arguments, fallible, .. } = &**call;
+                let Call { arguments, fallible, reference, .. } = &**call;
                 let (names, types): (Vec<_>, Vec<_>) = arguments.iter().map(|(name, ty)| (name, ty)).unzip();
-                let encode = match fallible {
-                    None => quote! { encode_value },
-                    Some(_) => quote! { encode_outcome },
+                let encode = match (fallible, reference) {
+                    (None, false) => quote! { encode_value },
+                    (Some(_), false) => quote! { encode_outcome },
+                    (None, true) => quote! { encode_reference },
+                    (Some(_), true) => quote! { encode_reference_outcome },
                 };
                 calls.push(quote! {
                     #name => {
@@ -394,6 +489,13 @@ fn emit_dispatch(contract: &Contract) -> TokenStream {
             }
         }
     }
+    let completion = matches!(contract.role, Role::Reference).then(|| {
+        quote! {
+            fn completion(&self) -> ::core::option::Option<::bezel_rpc::Completion> {
+                self.0.__bezel_completion()
+            }
+        }
+    });
     quote! {
         #[doc(hidden)]
         struct #dispatch(::std::sync::Arc<dyn #object>);
@@ -425,6 +527,8 @@ fn emit_dispatch(contract: &Contract) -> TokenStream {
                     _ => ::core::option::Option::None,
                 }
             }
+
+            #completion
         }
     }
 }

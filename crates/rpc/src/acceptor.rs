@@ -1,5 +1,6 @@
 //! The accepting side: authenticates peers, serves its own table, routes the rest.
 
+use core::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::consumer::{Line, Namespace, Reach};
 use crate::control::{answer_ping, goaway_reason, read, send_goaway, violation};
 use crate::error::{ErrorCode, RpcError};
 use crate::handshake::{
-    Hello, HelloPayload, Refusal, WelcomePayload, control, read_hello, refusal,
+    Credential, Hello, HelloPayload, Refusal, WelcomePayload, control, read_hello, refusal,
 };
 use crate::limits::Limits;
 use crate::provider::{Provider, ServiceTable};
@@ -24,18 +25,35 @@ use crate::wire::{Frame, Header, Kind, Outbox, Transport, loopback};
 
 /// A peer has this long to say hello.
 const HELLO: Duration = Duration::from_secs(10);
+/// Peers from the network that may be between their connection and their welcome at once, in all and from
+/// one address.
+const MOST_STRANGERS: usize = 64;
+const MOST_STRANGERS_OF_ONE: usize = 16;
+
+/// What a stranger may send before it is let in.
+const HELLO_BYTES: usize = 256 * 1024;
 
 /// What the transport itself knows of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PeerIdentity {
     /// The user that the peer's process runs as, where the operating system says so.
     pub uid: Option<u32>,
+    /// Where the peer is, where it came over a network.
+    pub address: Option<IpAddr>,
 }
 
 impl PeerIdentity {
     /// A peer inside this process.
     pub fn local() -> Self {
         PeerIdentity::default()
+    }
+
+    /// A peer that came over a network.
+    pub fn network(address: IpAddr) -> Self {
+        PeerIdentity {
+            uid: None,
+            address: Some(address),
+        }
     }
 }
 
@@ -56,6 +74,9 @@ pub struct Authenticated {
     pub principal: Principal,
     /// What it may be.
     pub role: AcceptedRole,
+    /// What it shows from now on, where the credential that it showed is used up with this connection.
+    /// It crosses in the welcome, and nowhere else.
+    pub issued: Option<Credential>,
 }
 
 /// What an accepted peer is.
@@ -87,6 +108,8 @@ struct Shared {
     limits: Limits,
     last_client: AtomicU64,
     connections: Mutex<Vec<Outbox>>,
+    /// Where the peers from the network are that have no welcome yet.
+    strangers: Mutex<Vec<IpAddr>>,
 }
 
 impl Acceptor {
@@ -104,6 +127,7 @@ impl Acceptor {
             limits,
             last_client: AtomicU64::new(0),
             connections: Mutex::default(),
+            strangers: Mutex::default(),
         };
         Acceptor(Arc::new(Owner {
             shared: Arc::new(shared),
@@ -211,6 +235,7 @@ impl Shared {
     }
 
     async fn serve(self: &Arc<Self>, mut connection: Connection, peer: PeerIdentity) {
+        connection.set_limit(HELLO_BYTES);
         let greeted = match self.greet(&mut connection, &peer).await {
             Ok(greeted) => greeted,
             Err(None) => return,
@@ -227,8 +252,10 @@ impl Shared {
             Authenticated {
                 mut principal,
                 role,
+                issued,
             },
         ) = greeted;
+        connection.set_limit(self.limits.message);
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
         let client = ClientId::new(format!("c{number}"));
         principal.client = client.clone();
@@ -247,6 +274,7 @@ impl Shared {
             client: client.clone(),
             limits: self.limits,
             services: offered.clone(),
+            credential: issued,
         };
         if outbox.send(control(Kind::Welcome, &welcome)).is_err() {
             return;
@@ -276,8 +304,8 @@ impl Shared {
             .run(&accepted.provider, |frame| accepted.act(frame))
             .await;
         tracing::debug!(client = %accepted.client, %end, "a connection ended");
-        if let End::Violation(error) = &end {
-            send_goaway(&outbox, error);
+        if let Some(error) = end.fault() {
+            send_goaway(&outbox, &error);
         }
         accepted.reason = end.to_string();
         drop(accepted);
@@ -291,6 +319,15 @@ impl Shared {
         connection: &mut Connection,
         peer: &PeerIdentity,
     ) -> Result<(HelloPayload, Authenticated), Option<Refusal>> {
+        let _stranger = match peer.address {
+            Some(address) => Some(Stranger::enter(&self.strangers, address).ok_or_else(|| {
+                Some(Refusal::new(
+                    ErrorCode::ResourceExhausted,
+                    "too many connections wait to be let in; try again later",
+                ))
+            })?),
+            None => None,
+        };
         let first = tokio::time::timeout(HELLO, connection.recv())
             .await
             .map_err(|_| {
@@ -302,11 +339,41 @@ impl Shared {
         let frame = match first {
             Ok(Some(frame)) => frame,
             Ok(None) => return Err(None),
-            Err(error) => return Err(Some(Refusal::new(ErrorCode::Protocol, error.to_string()))),
+            Err(error) => {
+                let code = error.fault().unwrap_or(ErrorCode::Protocol);
+                return Err(Some(Refusal::new(code, error.to_string())));
+            }
         };
         let hello = read_hello(&frame)?;
         let authenticated = self.authenticate.authenticate(&hello.hello, peer).await?;
         Ok((hello, authenticated))
+    }
+}
+
+/// A peer from the network on its way to a welcome. Dropping it makes room for another.
+struct Stranger<'a> {
+    all: &'a Mutex<Vec<IpAddr>>,
+    address: IpAddr,
+}
+
+impl<'a> Stranger<'a> {
+    fn enter(all: &'a Mutex<Vec<IpAddr>>, address: IpAddr) -> Option<Self> {
+        let mut inside = lock(all);
+        let of_one = inside.iter().filter(|other| **other == address).count();
+        if inside.len() >= MOST_STRANGERS || of_one >= MOST_STRANGERS_OF_ONE {
+            return None;
+        }
+        inside.push(address);
+        drop(inside);
+        Some(Stranger { all, address })
+    }
+}
+
+impl Drop for Stranger<'_> {
+    fn drop(&mut self) {
+        let mut inside = lock(self.all);
+        let own = inside.iter().position(|other| *other == self.address);
+        own.map(|own| inside.swap_remove(own));
     }
 }
 

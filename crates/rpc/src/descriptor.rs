@@ -57,6 +57,8 @@ pub struct MemberDescriptor {
     pub result: fn() -> schemars::Schema,
     /// The schema of the contract's error, for members that declare one.
     pub error: Option<fn() -> schemars::Schema>,
+    /// The contract of the object that the member returns a reference to.
+    pub reference: Option<fn() -> &'static ServiceDescriptor>,
 }
 
 /// One service: id, version and the members that may be reached.

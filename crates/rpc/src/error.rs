@@ -203,6 +203,11 @@ impl From<RpcError> for Failure {
 }
 
 impl Failure {
+    /// The error's code as it crosses.
+    pub(crate) fn code(&self) -> &str {
+        &self.envelope.code
+    }
+
     /// Wraps a contract's error. One that is not an object tagged with `code` becomes `internal`.
     pub fn declared<E: ServiceError>(error: &E) -> Self {
         let message = error.to_string();

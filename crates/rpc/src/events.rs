@@ -1,23 +1,24 @@
 //! Events: emitted after a subscription is active, bounded, never replayed.
 
+mod queue;
+mod view;
+
 use std::any::Any;
-use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use bezel_context::{Context, TraceCarrier};
+use bezel_context::{Context, Principal, TraceCarrier};
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Notify;
 
 use crate::state::Subscription;
 use crate::sync::lock;
 
-/// How many events wait for one subscriber before it loses the newer ones.
-const MOST_WAITING: usize = 1024;
+pub use view::Projected;
+
+use queue::{Item, Listener, Queue, discriminator};
+use view::{Encoded, Projector, View};
 
 /// What an event must be: an enum tagged with `type`, so that [`Events::on`] can tell them apart.
 pub trait EventValue: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {}
@@ -42,11 +43,15 @@ pub enum Delivery<T> {
 }
 
 /// Emits events. Cheap to clone; all clones are the same source.
-pub struct EventSource<T>(Arc<Hub<T>>);
+pub struct EventSource<T> {
+    hub: Arc<Hub<T>>,
+    projector: Option<Arc<Projector<T>>>,
+}
 
 /// The subscribing side of an event source. Cheap to clone.
 pub struct Events<T> {
     hub: Arc<Hub<T>>,
+    projector: Option<Arc<Projector<T>>>,
     keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -63,13 +68,16 @@ pub(crate) trait EventSink: Send + Sync {
 
 /// An event source as the providing side of a connection sees it.
 pub(crate) trait EventOrigin: Send + Sync {
-    fn attach(&self, sink: Weak<dyn EventSink>);
+    /// Answers what the sink has to hold for as long as it wants events.
+    fn attach(self: Arc<Self>, sink: Weak<dyn EventSink>) -> Arc<dyn Any + Send + Sync>;
 }
 
 /// An event source as the consuming side of a connection sees it.
 pub(crate) trait EventReplica: Send + Sync {
     fn receive(&self, payload: &[u8], trace: TraceCarrier) -> Result<(), serde_json::Error>;
     fn lost(&self, count: u64);
+    /// No more events will come.
+    fn end(&self);
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
@@ -80,52 +88,51 @@ pub(crate) struct Hub<T> {
 }
 
 struct Subscribers<T> {
+    /// Nothing more will come: a stream that begins now ends at once.
+    ended: bool,
     queues: Vec<Weak<Queue<T>>>,
     listeners: Vec<Arc<Listener<T>>>,
     sinks: Vec<Weak<dyn EventSink>>,
     /// Sources that hand on what this one emits.
     relays: Vec<Weak<Hub<T>>>,
-}
-
-struct Queue<T> {
-    waiting: Mutex<Waiting<T>>,
-    notify: Notify,
-}
-
-struct Waiting<T> {
-    items: VecDeque<Item<T>>,
-    closed: bool,
-}
-
-enum Item<T> {
-    Event(Arc<T>, TraceCarrier),
-    Lost(u64),
-}
-
-type Callback<T> = dyn Fn(&Arc<T>, &Context) + Send + Sync;
-
-struct Listener<T> {
-    discriminator: String,
-    call: Box<Callback<T>>,
-    queue: Queue<T>,
-    busy: AtomicBool,
+    /// What some principals see of it.
+    views: Vec<Weak<View<T>>>,
 }
 
 impl<T: EventValue> EventSource<T> {
     /// A source without subscribers.
     pub fn new() -> Self {
-        EventSource(Hub::new())
+        EventSource {
+            hub: Hub::new(),
+            projector: None,
+        }
+    }
+
+    /// A source of which each remote principal gets only what `project` lets it see.
+    ///
+    /// What is hidden from a principal leaves no trace: it takes no room in its window and counts in no
+    /// `lost`. Principals with the same owner, workspaces and scopes share one projection, so `project`
+    /// must not look at the client id; it runs where the event is emitted, so it must be quick. Local
+    /// subscribers get every event whole.
+    pub fn projected(
+        project: impl Fn(&T, &Principal) -> Projected<T> + Send + Sync + 'static,
+    ) -> Self {
+        EventSource {
+            hub: Hub::new(),
+            projector: Some(Projector::new(project)),
+        }
     }
 
     /// Gives `event` to everybody who is subscribed now.
     pub fn emit(&self, cx: &Context, event: T) {
-        self.0.emit(Arc::new(event), cx.trace());
+        self.hub.emit(Arc::new(event), cx.trace());
     }
 
     /// The handle that a contract returns.
     pub fn events(&self) -> Events<T> {
         Events {
-            hub: Arc::clone(&self.0),
+            hub: Arc::clone(&self.hub),
+            projector: self.projector.clone(),
             keep: None,
         }
     }
@@ -139,7 +146,10 @@ impl<T: EventValue> Default for EventSource<T> {
 
 impl<T> Clone for EventSource<T> {
     fn clone(&self) -> Self {
-        EventSource(Arc::clone(&self.0))
+        EventSource {
+            hub: Arc::clone(&self.hub),
+            projector: self.projector.clone(),
+        }
     }
 }
 
@@ -147,6 +157,7 @@ impl<T> Clone for Events<T> {
     fn clone(&self) -> Self {
         Events {
             hub: Arc::clone(&self.hub),
+            projector: self.projector.clone(),
             keep: self.keep.clone(),
         }
     }
@@ -156,6 +167,7 @@ impl<T: EventValue> Events<T> {
     pub(crate) fn replica(hub: Arc<Hub<T>>, keep: Arc<dyn Any + Send + Sync>) -> Self {
         Events {
             hub,
+            projector: None,
             keep: Some(keep),
         }
     }
@@ -166,6 +178,9 @@ impl<T: EventValue> Events<T> {
         let mut inner = lock(&self.hub.inner);
         inner.queues.retain(|queue| queue.strong_count() > 0);
         inner.queues.push(Arc::downgrade(&queue));
+        if inner.ended {
+            queue.close();
+        }
         drop(inner);
         EventStream {
             queue,
@@ -179,24 +194,23 @@ impl<T: EventValue> Events<T> {
         discriminator: impl Into<String>,
         listener: impl Fn(&Arc<T>, &Context) + Send + Sync + 'static,
     ) -> Subscription {
-        let entry = Arc::new(Listener {
-            discriminator: discriminator.into(),
-            call: Box::new(listener),
-            queue: Queue::new(),
-            busy: AtomicBool::new(false),
-        });
+        let entry = Listener::new(discriminator.into(), listener);
         lock(&self.hub.inner).listeners.push(Arc::clone(&entry));
         let events = self.clone();
         Subscription::new(move || {
-            lock(&entry.queue.waiting).closed = true;
+            entry.queue.close();
             lock(&events.hub.inner)
                 .listeners
                 .retain(|other| !Arc::ptr_eq(other, &entry));
         })
     }
 
-    pub(crate) fn origin(&self) -> Arc<dyn EventOrigin> {
-        Arc::<Hub<T>>::clone(&self.hub)
+    /// What `principal` may follow of it from the other side of a connection.
+    pub(crate) fn origin(&self, principal: &Principal) -> Arc<dyn EventOrigin> {
+        match &self.projector {
+            Some(projector) => projector.view(&self.hub, principal),
+            None => Arc::<Hub<T>>::clone(&self.hub),
+        }
     }
 }
 
@@ -205,25 +219,13 @@ impl<T: EventValue> EventStream<T> {
     ///
     /// Answers `None` only once the source has gone and everything was delivered.
     pub async fn next(&mut self) -> Option<Delivery<T>> {
-        loop {
-            let mut notified = std::pin::pin!(self.queue.notify.notified());
-            notified.as_mut().enable();
-            {
-                let mut waiting = lock(&self.queue.waiting);
-                match waiting.items.pop_front() {
-                    Some(Item::Event(value, trace)) => {
-                        return Some(Delivery::Event {
-                            value,
-                            cx: Context::background().with_trace(trace.child()),
-                        });
-                    }
-                    Some(Item::Lost(count)) => return Some(Delivery::Lost { count }),
-                    None if waiting.closed => return None,
-                    None => {}
-                }
-            }
-            notified.await;
-        }
+        Some(match self.queue.next().await? {
+            Item::Event(value, trace) => Delivery::Event {
+                value,
+                cx: Context::background().with_trace(trace.child()),
+            },
+            Item::Lost(count) => Delivery::Lost { count },
+        })
     }
 }
 
@@ -231,10 +233,12 @@ impl<T: EventValue> Hub<T> {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Hub {
             inner: Mutex::new(Subscribers {
+                ended: false,
                 queues: Vec::new(),
                 listeners: Vec::new(),
                 sinks: Vec::new(),
                 relays: Vec::new(),
+                views: Vec::new(),
             }),
             order: Mutex::new(()),
         })
@@ -242,26 +246,37 @@ impl<T: EventValue> Hub<T> {
 
     fn emit(&self, event: Arc<T>, trace: &TraceCarrier) {
         let mut called = Vec::new();
-        self.hand_out(&event, trace, &mut called);
+        self.hand_out(&event, trace, &Encoded::default(), &mut called);
         for listener in called {
             listener.drain();
         }
     }
 
     /// Queues the event everywhere, in one order; the listeners that got one are for the caller to drain.
-    fn hand_out(&self, event: &Arc<T>, trace: &TraceCarrier, called: &mut Vec<Arc<Listener<T>>>) {
+    fn hand_out(
+        &self,
+        event: &Arc<T>,
+        trace: &TraceCarrier,
+        encoded: &Encoded,
+        called: &mut Vec<Arc<Listener<T>>>,
+    ) {
         let _order = lock(&self.order);
         let live = self.live();
-        if !live.sinks.is_empty() {
-            match serde_json::to_vec(&**event) {
-                Ok(payload) => {
-                    let payload = Bytes::from(payload);
-                    for sink in &live.sinks {
-                        sink.emitted(&payload, trace);
-                    }
-                }
-                Err(error) => {
-                    tracing::error!(%error, event = std::any::type_name::<T>(), "an event has no JSON form")
+        if !live.sinks.is_empty()
+            && let Some(payload) = encoded.of(&**event)
+        {
+            for sink in &live.sinks {
+                sink.emitted(payload, trace);
+            }
+        }
+        for view in live.views {
+            match view.projected(event) {
+                Projected::Hidden => {}
+                Projected::Whole => view.hub().hand_out(event, trace, encoded, called),
+                Projected::Part(part) => {
+                    let part = Arc::new(part);
+                    view.hub()
+                        .hand_out(&part, trace, &Encoded::default(), called);
                 }
             }
         }
@@ -280,8 +295,15 @@ impl<T: EventValue> Hub<T> {
             }
         }
         for relay in live.relays {
-            relay.hand_out(event, trace, called);
+            relay.hand_out(event, trace, encoded, called);
         }
+    }
+
+    /// Hands what is emitted to a view too.
+    fn show(&self, view: Weak<View<T>>) {
+        let mut inner = lock(&self.inner);
+        inner.views.retain(|view| view.strong_count() > 0);
+        inner.views.push(view);
     }
 
     fn lose(&self, count: u64) {
@@ -306,6 +328,7 @@ impl<T: EventValue> Hub<T> {
             listeners: inner.listeners.clone(),
             sinks: live(&mut inner.sinks),
             relays: live(&mut inner.relays),
+            views: live(&mut inner.views),
         }
     }
 }
@@ -315,11 +338,17 @@ struct Live<T> {
     listeners: Vec<Arc<Listener<T>>>,
     sinks: Vec<Arc<dyn EventSink>>,
     relays: Vec<Arc<Hub<T>>>,
+    views: Vec<Arc<View<T>>>,
 }
 
 impl<T: EventValue> EventOrigin for Hub<T> {
-    fn attach(&self, sink: Weak<dyn EventSink>) {
-        lock(&self.inner).sinks.push(sink);
+    fn attach(self: Arc<Self>, sink: Weak<dyn EventSink>) -> Arc<dyn Any + Send + Sync> {
+        let mut inner = lock(&self.inner);
+        // Here too, for a source may be followed often and emit seldom.
+        inner.sinks.retain(|sink| sink.strong_count() > 0);
+        inner.sinks.push(sink);
+        drop(inner);
+        self
     }
 }
 
@@ -333,94 +362,28 @@ impl<T: EventValue> EventReplica for Hub<T> {
         self.lose(count);
     }
 
+    fn end(&self) {
+        lock(&self.inner).end();
+    }
+
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
-    }
-}
-
-/// The value of the event's `type` member, or the event itself where it is a bare text.
-fn discriminator(event: &impl Serialize) -> Option<String> {
-    match serde_json::to_value(event).ok()? {
-        serde_json::Value::Object(mut fields) => match fields.remove("type")? {
-            serde_json::Value::String(kind) => Some(kind),
-            _ => None,
-        },
-        serde_json::Value::String(kind) => Some(kind),
-        _ => None,
-    }
-}
-
-impl<T> Queue<T> {
-    fn new() -> Self {
-        Queue {
-            waiting: Mutex::new(Waiting {
-                items: VecDeque::new(),
-                closed: false,
-            }),
-            notify: Notify::new(),
-        }
-    }
-
-    fn push(&self, item: Item<T>) {
-        let mut waiting = lock(&self.waiting);
-        if waiting.closed {
-            return;
-        }
-        let dropped = match &item {
-            Item::Lost(count) => *count,
-            Item::Event(..) if waiting.items.len() >= MOST_WAITING => 1,
-            Item::Event(..) => 0,
-        };
-        match waiting.items.back_mut() {
-            _ if dropped == 0 => waiting.items.push_back(item),
-            Some(Item::Lost(count)) => *count += dropped,
-            _ => waiting.items.push_back(Item::Lost(dropped)),
-        }
-        drop(waiting);
-        self.notify.notify_one();
-    }
-}
-
-impl<T> Listener<T> {
-    /// Calls the listener for what waits. One thread at a time does, so the order holds.
-    fn drain(&self) {
-        while !self.busy.swap(true, Ordering::AcqRel) {
-            loop {
-                let item = {
-                    let mut waiting = lock(&self.queue.waiting);
-                    if waiting.closed {
-                        None
-                    } else {
-                        waiting.items.pop_front()
-                    }
-                };
-                let Some(item) = item else { break };
-                let Item::Event(value, trace) = item else {
-                    continue;
-                };
-                let cx = Context::background().with_trace(trace.child());
-                if catch_unwind(AssertUnwindSafe(|| (self.call)(&value, &cx))).is_err() {
-                    tracing::error!(
-                        event = std::any::type_name::<T>(),
-                        "an event listener panicked"
-                    );
-                }
-            }
-            self.busy.store(false, Ordering::Release);
-            let waiting = lock(&self.queue.waiting);
-            if waiting.closed || waiting.items.is_empty() {
-                return;
-            }
-        }
     }
 }
 
 impl<T> Drop for Hub<T> {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for queue in inner.queues.iter().filter_map(Weak::upgrade) {
-            lock(&queue.waiting).closed = true;
-            queue.notify.notify_one();
+        inner.end();
+    }
+}
+
+impl<T> Subscribers<T> {
+    /// Lets every stream end once it has delivered what waits.
+    fn end(&mut self) {
+        self.ended = true;
+        for queue in self.queues.iter().filter_map(Weak::upgrade) {
+            queue.close();
         }
     }
 }
@@ -446,6 +409,7 @@ impl<T: EventValue> UnlinkedEvents<T> {
         let keep: Arc<dyn Any + Send + Sync> = Arc::<Link<T>>::clone(&self.0);
         Events {
             hub: Arc::clone(&self.0.hub),
+            projector: None,
             keep: Some(keep),
         }
     }

@@ -153,6 +153,9 @@ pub(crate) struct WelcomePayload {
     pub limits: Limits,
     #[serde(default)]
     pub services: Vec<ServiceSummary>,
+    /// What the peer shows from now on instead of what it showed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<Credential>,
 }
 
 /// A frame of the connection itself. A payload that has no JSON form is a bug of this crate.

@@ -12,7 +12,9 @@ use crate::consumer::{Line, Reach};
 use crate::control::{answer_ping, goaway_reason, read, send_goaway, violation};
 use crate::descriptor::ServiceSummary;
 use crate::error::{ErrorCode, RpcError};
-use crate::handshake::{Hello, HelloPayload, WelcomePayload, control, read_welcome};
+use crate::handshake::{
+    Credential, Hello, HelloPayload, Refusal, WelcomePayload, control, read_welcome,
+};
 use crate::link::{Shared, no_connection, nothing_attached};
 use crate::provider::{AttachPayload, Provider, ServiceTable, server_principal};
 use crate::sync::lock;
@@ -91,31 +93,8 @@ impl Keeper {
     }
 
     async fn attempt(&self, cx: &Context) -> Result<Established, ConnectError> {
-        let attempt = async {
-            let transport = self.connect.connect(cx).await?;
-            let mut connection = Connection::new(transport);
-            let hello = HelloPayload {
-                protocol: crate::PROTOCOL,
-                hello: self.hello.clone(),
-                services: self.provides.descriptors(),
-            };
-            if connection
-                .outgoing
-                .send(control(Kind::Hello, &hello))
-                .is_err()
-            {
-                return Err(ConnectError::Closed);
-            }
-            let frame = connection.recv().await?.ok_or(ConnectError::Closed)?;
-            Ok(Established {
-                welcome: read_welcome(&frame)?,
-                connection,
-                offered: hello.services,
-            })
-        };
-        tokio::time::timeout(ATTEMPT, attempt)
-            .await
-            .unwrap_or(Err(ConnectError::TimedOut(ATTEMPT)))
+        let services = self.provides.descriptors();
+        establish(cx, &*self.connect, self.hello.clone(), services).await
     }
 
     /// Runs an established connection; `None` when the link was stopped.
@@ -172,8 +151,8 @@ impl Keeper {
         shared.server.refollow();
         shared.attached.refollow();
         shared.attachment.announce();
-        if let Some(End::Violation(error)) = &end {
-            send_goaway(&outbox, error);
+        if let Some(error) = end.as_ref().and_then(End::fault) {
+            send_goaway(&outbox, &error);
         }
         connection.finish(Duration::from_secs(1)).await;
         end
@@ -275,6 +254,54 @@ impl Keeper {
         shared.attached.refollow();
         shared.attachment.announce();
     }
+}
+
+/// One attempt to connect, its handshake included.
+async fn establish(
+    cx: &Context,
+    connect: &dyn Connect,
+    hello: Hello,
+    services: Vec<ServiceSummary>,
+) -> Result<Established, ConnectError> {
+    let attempt = async {
+        let mut connection = Connection::new(connect.connect(cx).await?);
+        let hello = HelloPayload {
+            protocol: crate::PROTOCOL,
+            hello,
+            services,
+        };
+        if connection
+            .outgoing
+            .send(control(Kind::Hello, &hello))
+            .is_err()
+        {
+            return Err(ConnectError::Closed);
+        }
+        let frame = connection.recv().await?.ok_or(ConnectError::Closed)?;
+        Ok(Established {
+            welcome: read_welcome(&frame)?,
+            connection,
+            offered: hello.services,
+        })
+    };
+    tokio::time::timeout(ATTEMPT, attempt)
+        .await
+        .unwrap_or(Err(ConnectError::TimedOut(ATTEMPT)))
+}
+
+/// Connects once, to trade a credential that is used up with that for the lasting one that the welcome
+/// brings.
+pub async fn exchange(
+    cx: &Context,
+    connect: &dyn Connect,
+    hello: Hello,
+) -> Result<Credential, ConnectError> {
+    let established = cx.run(establish(cx, connect, hello, Vec::new())).await??;
+    established.connection.finish(Duration::from_secs(1)).await;
+    established.welcome.credential.ok_or_else(|| {
+        let text = "the server knows this credential as a lasting one and gives no other for it";
+        ConnectError::Refused(Refusal::new(ErrorCode::Protocol, text))
+    })
 }
 
 fn now() -> u64 {

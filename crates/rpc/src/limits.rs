@@ -10,6 +10,8 @@ pub struct Limits {
     pub calls: usize,
     /// Subscriptions per client: `resource_exhausted` beyond.
     pub subscriptions: usize,
+    /// References held per client: `resource_exhausted` beyond.
+    pub references: usize,
     /// Bytes of state and events that may be on their way per subscription.
     pub window: u64,
 }
@@ -20,6 +22,7 @@ impl Default for Limits {
             message: 16 * 1024 * 1024,
             calls: 4096,
             subscriptions: 1024,
+            references: 1024,
             window: 256 * 1024,
         }
     }

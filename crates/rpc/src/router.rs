@@ -11,6 +11,8 @@ use bytes::Bytes;
 
 use crate::connection::AttachmentState;
 use crate::consumer::Remote;
+use crate::control::send_goaway;
+use crate::error::RpcError;
 use crate::state::Subscription;
 use crate::sync::lock;
 use crate::wire::{Header, Kind};
@@ -183,6 +185,25 @@ impl Router {
         };
         entry.peer.outbox.close();
         true
+    }
+
+    /// Ends a client's connection and tells it why. Nothing that it still sends is acted on. Answers
+    /// whether there was one.
+    pub fn dismiss_client(&self, client: &ClientId, reason: &RpcError) -> bool {
+        let registry = lock(&self.0.registry);
+        let Some(entry) = registry.clients.get(client) else {
+            return false;
+        };
+        send_goaway(&entry.peer.outbox, reason);
+        entry.peer.outbox.close();
+        true
+    }
+
+    /// For whom each connected client acts.
+    pub fn principals(&self) -> Vec<Principal> {
+        let registry = lock(&self.0.registry);
+        let principals = registry.clients.values();
+        principals.map(|entry| entry.principal.clone()).collect()
     }
 
     /// Calls `watcher` when a worker connects or disconnects.

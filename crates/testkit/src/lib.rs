@@ -1,10 +1,14 @@
-//! Fake model server, scripted model, host pairs, fake bindings and a virtual clock for tests.
+//! Fake model server, scripted model, host pairs and fake bindings for tests.
+//!
+//! Time is not faked here: a test pauses tokio's clock, and hosts are handed a `Clock`.
 //!
 //! One [`Script`] of [`Turn`]s drives both fakes of a model: [`FakeModelServer`], a real HTTP server on
 //! loopback that speaks every wire format of [`WireFormat`], and [`ScriptedProvider`], a provider in
 //! this process.
 
 mod call;
+mod collector;
+mod far_side;
 mod model_server;
 mod peers;
 mod script;
@@ -13,6 +17,8 @@ mod server;
 mod session;
 
 pub use call::{CalledTool, ModelCall, SeenMessage, SeenPart, SeenRole, WireFormat};
+pub use collector::{Export, ExportedSpan, FakeCollector};
+pub use far_side::FarSide;
 pub use model_server::{FakeModelServer, RecordedRequest, WaitError};
 pub use peers::{FakeServer, FakeWorker};
 pub use script::{

@@ -198,7 +198,16 @@ impl Authenticate for Anyone {
             owner: "me".into(),
             workspaces: Workspaces::All,
             scopes: Scopes::all(),
+            credential: None,
         };
-        async move { Ok(Authenticated { principal, role }) }.boxed()
+        let issued = None;
+        async move {
+            Ok(Authenticated {
+                principal,
+                role,
+                issued,
+            })
+        }
+        .boxed()
     }
 }

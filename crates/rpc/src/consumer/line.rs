@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use super::held::HeldReference;
 use super::replicas::Replicas;
 use crate::error::{Envelope, ErrorCode, RpcError};
 use crate::limits::Limits;
@@ -17,11 +18,14 @@ use crate::wire::{Frame, Header, Kind, Outbox, OutboxError};
 #[derive(Debug)]
 pub(crate) enum Reply {
     Value(Bytes),
+    /// An object that stays with the peer.
+    Reference(HeldReference),
     /// The contract's own error.
     Declared(Envelope),
     Failed(RpcError),
 }
 
+/// One connection's outgoing half.
 pub(crate) struct Line {
     outbox: Outbox,
     limits: Limits,
@@ -196,7 +200,12 @@ impl Line {
     }
 
     /// Takes `ok` and `err`.
-    pub(crate) fn reply(&self, header: &Header<'_>, payload: Bytes) {
+    pub(crate) fn reply(self: &Arc<Self>, header: &Header<'_>, payload: Bytes) {
+        // Given back wherever the reply ends up unread: the caller may have gone meanwhile.
+        let reference = header
+            .reference
+            .filter(|_| header.kind == Kind::Ok)
+            .map(|id| HeldReference::new(Arc::clone(self), header.route, id));
         let mut inner = lock(&self.inner);
         // A reply under another incarnation is for a call that was given up.
         if inner
@@ -210,8 +219,9 @@ impl Line {
             return;
         };
         drop(inner);
-        let reply = match header.kind {
-            Kind::Ok => Reply::Value(payload),
+        let reply = match (header.kind, reference) {
+            (_, Some(reference)) => Reply::Reference(reference),
+            (Kind::Ok, None) => Reply::Value(payload),
             _ => match serde_json::from_slice::<Envelope>(&payload) {
                 Ok(envelope) if header.declared => Reply::Declared(envelope),
                 Ok(envelope) => Reply::Failed(envelope.into_rpc()),
@@ -256,6 +266,30 @@ impl Line {
         }
     }
 
+    /// Whether frames may go under `route`.
+    pub(super) fn is_open(&self, route: Option<u64>) -> bool {
+        lock(&self.inner).check(route).is_ok()
+    }
+
+    /// Gives back a reference; an ended connection or attachment has given back all of its own.
+    pub(super) fn release(&self, reference: u64, route: Option<u64>) {
+        if !self.is_open(route) {
+            return;
+        }
+        let header = Header {
+            reference: Some(reference),
+            ..Header::of(Kind::Release, 0, route)
+        };
+        // Never refused for a full queue: what is not given back would be kept for good.
+        let sent = self.outbox.send(Frame {
+            header: header.encode(),
+            payload: Bytes::new(),
+        });
+        if let Err(error) = sent {
+            tracing::trace!(%error, "a release was not sent");
+        }
+    }
+
     /// Lets frames go under `route`.
     pub(crate) fn open_route(&self, route: u64) {
         lock(&self.inner).routes.push(route);
@@ -269,20 +303,22 @@ impl Line {
             .calls
             .extract_if(|_, pending| pending.route == Some(route))
             .collect();
-        inner
+        let unfollowed: Vec<_> = inner
             .subscriptions
-            .retain(|_, subscribed| subscribed.route != Some(route));
+            .extract_if(|_, subscribed| subscribed.route == Some(route))
+            .collect();
         drop(inner);
         for (_, pending) in ended {
             drop(pending.reply.send(Reply::Failed(error.clone())));
         }
+        lose_references(unfollowed);
     }
 
     /// Gives up everything: the connection has ended.
     pub(crate) fn close(&self) {
         let mut inner = lock(&self.inner);
         inner.closed = true;
-        inner.subscriptions.clear();
+        let unfollowed = std::mem::take(&mut inner.subscriptions);
         let calls = std::mem::take(&mut inner.calls);
         drop(inner);
         for (_, pending) in calls {
@@ -291,6 +327,13 @@ impl Line {
                 "the connection was lost while the call ran; whether it took effect is not known",
             ))));
         }
+        lose_references(unfollowed);
+    }
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Line")
     }
 }
 
@@ -303,6 +346,15 @@ impl Inner {
                 "the attachment changed just now; call again",
             )),
             _ => Ok(()),
+        }
+    }
+}
+
+/// Marks what references showed as stale: unlike services, they do not come back.
+fn lose_references(unfollowed: impl IntoIterator<Item = (u64, Subscribed)>) {
+    for (_, subscribed) in unfollowed {
+        if let Some(replicas) = subscribed.replicas.upgrade() {
+            replicas.lose_reference();
         }
     }
 }

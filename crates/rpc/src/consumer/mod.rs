@@ -1,10 +1,12 @@
 //! The consuming side of a connection: namespaces, proxies, replicas, calls in flight.
 
+mod held;
 mod line;
 mod namespace;
 mod proxy;
 mod replicas;
 
+pub use held::HeldReference;
 pub use namespace::Remote;
 pub use proxy::Proxy;
 

@@ -1,16 +1,19 @@
 //! The replicas of one remote service, and the one subscription that feeds them all.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use bezel_context::TraceCarrier;
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::held::HeldReference;
 use super::line::Line;
 use super::namespace::Namespace;
 use crate::descriptor::ServiceDescriptor;
+use crate::error::RpcError;
 use crate::events::{EventReplica, EventValue, Hub};
 use crate::state::{Core, Operation, PatchError, Replica, StateValue};
 use crate::strict::StrictError;
@@ -19,9 +22,17 @@ use crate::wire::{Header, Kind};
 
 /// What one service of a namespace shares between its proxies.
 pub(crate) struct Replicas {
-    pub(super) namespace: Arc<Namespace>,
+    origin: Origin,
     pub(super) descriptor: &'static ServiceDescriptor,
     inner: Mutex<Inner>,
+}
+
+/// Where the replicas' owner is found.
+enum Origin {
+    /// A service: by its id, over whatever connection there is.
+    Service(Arc<Namespace>),
+    /// An object: over the connection that it came over.
+    Reference(HeldReference),
 }
 
 #[derive(Default)]
@@ -55,9 +66,9 @@ enum Broken {
 }
 
 #[derive(Deserialize)]
-struct Snapshot {
-    #[serde(default)]
-    cells: HashMap<String, (u64, Value)>,
+struct Snapshot<'p> {
+    #[serde(default, borrow)]
+    cells: HashMap<Cow<'p, str>, (u64, &'p RawValue)>,
 }
 
 impl Replicas {
@@ -66,10 +77,51 @@ impl Replicas {
         descriptor: &'static ServiceDescriptor,
     ) -> Arc<Self> {
         Arc::new(Replicas {
-            namespace,
+            origin: Origin::Service(namespace),
             descriptor,
             inner: Mutex::default(),
         })
+    }
+
+    /// Of one object that a peer gave a reference to.
+    pub(super) fn of_reference(
+        held: HeldReference,
+        descriptor: &'static ServiceDescriptor,
+    ) -> Arc<Self> {
+        Arc::new(Replicas {
+            origin: Origin::Reference(held),
+            descriptor,
+            inner: Mutex::default(),
+        })
+    }
+
+    /// The way to the owner, or why there is none.
+    pub(super) fn reach(&self) -> Result<(Arc<Line>, Option<u64>), RpcError> {
+        match &self.origin {
+            Origin::Service(namespace) => namespace.reach(self.descriptor),
+            Origin::Reference(held) => held.reach(self.descriptor.id),
+        }
+    }
+
+    /// A header that names the owner.
+    pub(super) fn header(&self, kind: Kind, route: Option<u64>) -> Header<'static> {
+        let (service, reference) = match &self.origin {
+            Origin::Service(_) => (Some(self.descriptor.id), None),
+            Origin::Reference(held) => (None, Some(held.id())),
+        };
+        Header {
+            route,
+            service,
+            reference,
+            ..Header::new(kind)
+        }
+    }
+
+    /// The connection or the attachment has ended. A service comes back, an object does not.
+    pub(super) fn lose_reference(&self) {
+        if matches!(self.origin, Origin::Reference(_)) {
+            self.close();
+        }
     }
 
     pub(super) fn cell<T: StateValue>(self: &Arc<Self>, member: &'static str) -> Arc<Core<T>> {
@@ -123,16 +175,14 @@ impl Replicas {
         if !inner.wanted || inner.subscription.is_some() {
             return;
         }
-        let Ok((line, route)) = self.namespace.reach(self.descriptor) else {
+        let Ok((line, route)) = self.reach() else {
             return;
         };
         let trace = TraceCarrier::root();
         let traceparent = trace.traceparent();
         let header = Header {
-            route,
-            service: Some(self.descriptor.id),
             trace: Some(&traceparent),
-            ..Header::new(Kind::Subscribe)
+            ..self.header(Kind::Subscribe, route)
         };
         match line.subscribe(header, Arc::downgrade(self)) {
             Ok(id) => {
@@ -151,7 +201,7 @@ impl Replicas {
 
     /// The way to the peer has changed: what is there is stale until a new snapshot replaces it.
     pub(crate) fn refollow(self: &Arc<Self>) {
-        let current = self.namespace.reach(self.descriptor).ok();
+        let current = self.reach().ok();
         let mut inner = lock(&self.inner);
         if let (Some(subscription), Some((line, route))) = (&inner.subscription, &current)
             && Arc::ptr_eq(&subscription.line, line)
@@ -201,7 +251,7 @@ impl Replicas {
             }
         };
         if let Err(cause) = taken {
-            tracing::warn!(service = self.descriptor.id, %cause, "a subscription broke; it begins anew");
+            tracing::warn!(service = self.descriptor.id, %cause, "a subscription broke");
             let mut inner = lock(&self.inner);
             let old = inner
                 .subscription
@@ -218,7 +268,10 @@ impl Replicas {
             }
             if let Some(old) = old {
                 old.line.unsubscribe(old.id);
-                self.follow();
+                // Another snapshot would be as unreadable: what is there stays, stale, until the way changes.
+                if header.kind != Kind::Snapshot {
+                    self.follow();
+                }
             }
         }
     }
@@ -231,10 +284,22 @@ impl Replicas {
             .iter()
             .map(|(_, cell)| Arc::clone(cell))
             .collect();
+        // What is closed of an object stays closed: its streams end.
+        let ended: Vec<_> = match self.origin {
+            Origin::Service(_) => Vec::new(),
+            Origin::Reference(_) => inner
+                .events
+                .iter()
+                .map(|(_, hub)| Arc::clone(hub))
+                .collect(),
+        };
         drop(inner);
         for cell in &cells {
             cell.lose();
             cell.announce();
+        }
+        for hub in ended {
+            hub.end();
         }
     }
 
@@ -244,26 +309,17 @@ impl Replicas {
         payload: &Bytes,
     ) -> Result<(), Broken> {
         crate::strict::check(payload)?;
-        let mut snapshot: Snapshot = serde_json::from_slice(payload)?;
+        let snapshot: Snapshot<'_> = serde_json::from_slice(payload)?;
         let trace = inner
             .subscription
             .as_ref()
             .map_or_else(TraceCarrier::root, |current| current.trace.clone());
         let mut filled = Vec::new();
         for (name, cell) in &inner.cells {
-            let last = inner
-                .cells
-                .iter()
-                .filter(|(other, _)| other == name)
-                .count()
-                == 1;
-            let entry = if last {
-                snapshot.cells.remove(*name)
-            } else {
-                snapshot.cells.get(*name).cloned()
-            };
-            if let Some((revision, value)) = entry {
-                cell.install(value, revision, trace.clone());
+            if let Some((revision, value)) = snapshot.cells.get(*name) {
+                // A copy, so that one cell does not keep the whole snapshot.
+                let value = Bytes::copy_from_slice(value.get().as_bytes());
+                cell.install(value, *revision, trace.clone());
                 filled.push(Arc::clone(cell));
             }
         }
@@ -294,8 +350,9 @@ impl Replicas {
         for cell in &cells {
             match header.base {
                 None => {
-                    let value = serde_json::from_slice(payload)?;
-                    cell.install(value, revision, trace.clone());
+                    // Checked to be JSON, like everything that is kept unread.
+                    serde_json::from_slice::<&RawValue>(payload)?;
+                    cell.install(Bytes::copy_from_slice(payload), revision, trace.clone());
                 }
                 Some(base) => {
                     let operations: Vec<Operation> = serde_json::from_slice(payload)?;

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::task::{Context as Poller, Poll, Waker};
 use std::time::Duration;
 
-use bezel_context::TraceCarrier;
+use bezel_context::{Hex64, Hex128, TraceCarrier};
 use bytes::Bytes;
 use futures::FutureExt;
 use tracing::Instrument;
 
 use super::client::{Client, not_authorized};
 use super::publish::{send_failure, too_large};
+use super::references::{Room, granted};
 use super::serve::Provider;
 use crate::descriptor::MemberKind;
 use crate::error::{ErrorCode, Failure, RpcError};
-use crate::service::PanicText;
+use crate::service::{Answered, PanicText};
 use crate::sync::lock;
-use crate::trace::{Hex64, Hex128};
 use crate::wire::{Header, Kind};
 
 impl Provider {
@@ -27,14 +27,24 @@ impl Provider {
         header: &Header<'_>,
         payload: &Bytes,
     ) -> Result<(), Failure> {
-        let (Some(service), Some(name)) = (header.service, header.member) else {
-            return Err(RpcError::new(
-                ErrorCode::Protocol,
-                "a call names its service and its member",
-            )
-            .into());
+        let (exposed, service, name) = match (header.service, header.reference, header.member) {
+            (_, Some(reference), Some(name)) => {
+                let (exposed, service) = lock(&client.inner).references.find(reference)?;
+                (exposed, service, name)
+            }
+            (Some(service), None, Some(name)) => {
+                let exposed = self.table.find(service)?;
+                let service = exposed.descriptor().id;
+                (exposed, service, name)
+            }
+            _ => {
+                return Err(RpcError::new(
+                    ErrorCode::Protocol,
+                    "a call names its member, and its service or its reference",
+                )
+                .into());
+            }
         };
-        let exposed = self.table.find(service)?;
         let descriptor = exposed.descriptor();
         let member = descriptor
             .member(name)
@@ -42,7 +52,7 @@ impl Provider {
             .ok_or_else(|| {
                 RpcError::new(
                     ErrorCode::UnknownMember,
-                    format!("{service} has no call {name:.64}"),
+                    format!("{} has no call {name:.64}", descriptor.id),
                 )
             })?;
         if !client.principal.scopes.allows(member.scope) {
@@ -51,16 +61,21 @@ impl Provider {
         let carrier = header
             .trace
             .and_then(|parent| TraceCarrier::parse(parent, header.trace_state.as_deref()).ok());
-        let trace = carrier
-            .as_ref()
-            .map_or_else(TraceCarrier::root, TraceCarrier::child);
+        let trace = match &carrier {
+            Some(carrier) => carrier.child(),
+            None => TraceCarrier::root().child(),
+        };
         let span = tracing::debug_span!(
+            parent: None,
             "rpc.server",
             service = descriptor.id,
             member = member.name,
             trace_id = %Hex128(trace.trace_id()),
             span_id = %Hex64(trace.span_id()),
             parent_id = %Hex64(carrier.as_ref().map_or(0, TraceCarrier::span_id)),
+            sampled = trace.is_sampled(),
+            otel.kind = "server",
+            "error.type" = tracing::field::Empty,
         );
         let (cx, cancel) = client.context.with_cancel();
         let mut cx = cx.with_trace(trace);
@@ -83,6 +98,10 @@ impl Provider {
                 return Err(RpcError::new(ErrorCode::Protocol, "the call's id is in use").into());
             }
         }
+        let room = match member.reference {
+            Some(_) => Some(Room::reserve(client, self.limits.references)?),
+            None => None,
+        };
         let dispatch = exposed
             .dispatch()
             .expect("the table takes only services with an object");
@@ -95,20 +114,24 @@ impl Provider {
             Ok(answer) => answer?,
             Err(panic) => return Err(RpcError::internal(member.name, &PanicText(&*panic)).into()),
         };
-        let name = member.name;
+        let (name, failed) = (member.name, span.clone());
         let mut body = Box::pin(
             AssertUnwindSafe(answer)
                 .catch_unwind()
                 .map(move |outcome| {
-                    outcome.unwrap_or_else(|panic| {
+                    let outcome = outcome.unwrap_or_else(|panic| {
                         Err(RpcError::internal(name, &PanicText(&*panic)).into())
-                    })
+                    });
+                    if let Err(failure) = &outcome {
+                        failed.record("error.type", failure.code());
+                    }
+                    outcome
                 })
                 .instrument(span),
         );
         // Most calls end at once; those need no task of their own.
         if let Poll::Ready(outcome) = body.poll_unpin(&mut Poller::from_waker(Waker::noop())) {
-            self.answer(client, header.id, outcome);
+            self.answer(client, header.id, (service, room), outcome);
             return Ok(());
         }
         {
@@ -127,15 +150,22 @@ impl Provider {
             };
             // A call that was cancelled is no longer listed, and nobody waits for its answer.
             if lock(&client.inner).calls.remove(&id).is_some() {
-                provider.answer(&client, id, outcome);
+                provider.answer(&client, id, (service, room), outcome);
             }
         }));
         Ok(())
     }
 
-    fn answer(&self, client: &Client, id: u64, outcome: Result<Bytes, Failure>) {
+    /// Sends what a call of `service` ended in; `room` is there where it may be a reference.
+    fn answer(
+        self: &Arc<Self>,
+        client: &Arc<Client>,
+        id: u64,
+        (service, room): (&'static str, Option<Room>),
+        outcome: Result<Answered, Failure>,
+    ) {
         let outcome = match outcome {
-            Ok(payload) if payload.len() + 1024 > self.limits.message => {
+            Ok(Answered::Value(payload)) if payload.len() + 1024 > self.limits.message => {
                 Err(too_large(self.limits.message).into())
             }
             outcome => outcome,
@@ -143,9 +173,19 @@ impl Provider {
         // What the call changed is delivered before its answer.
         self.publisher.flush();
         match outcome {
-            Ok(payload) => self
+            Ok(Answered::Value(payload)) => self
                 .publisher
                 .send(&Header::of(Kind::Ok, id, client.route), payload),
+            Ok(Answered::Nothing) => self
+                .publisher
+                .send(&Header::of(Kind::Ok, id, client.route), Bytes::new()),
+            Ok(Answered::Reference(exposed)) => {
+                let room = room.expect("only members that return references answer with one");
+                if let Some(reference) = self.grant(client, service, exposed, room) {
+                    let header = granted(id, client.route, reference);
+                    self.publisher.send(&header, Bytes::new());
+                }
+            }
             Err(failure) => send_failure(&self.publisher, Kind::Err, id, client.route, failure),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use bezel_context::{CancelHandle, ClientId, Context, Principal};
 use serde::{Deserialize, Serialize};
 
+use super::references::References;
 use super::served::Served;
 use crate::error::{ErrorCode, RpcError};
 use crate::sync::lock;
@@ -26,6 +27,7 @@ pub(super) struct Running {
     pub(super) subscriptions: HashMap<u64, Arc<Served>>,
     /// Subscriptions from before the host was activated.
     pub(super) held: Vec<Held>,
+    pub(super) references: References,
     pub(super) gone: bool,
 }
 
@@ -61,12 +63,14 @@ impl Client {
         running.gone = true;
         running.calls.clear();
         running.held.clear();
+        let references = running.references.clear();
         let subscriptions = std::mem::take(&mut running.subscriptions);
         drop(running);
         self.cancel.cancel();
         for served in subscriptions.values() {
             served.end();
         }
+        drop(references);
     }
 }
 
@@ -85,5 +89,6 @@ pub(crate) fn server_principal() -> Principal {
         owner: String::new(),
         workspaces: bezel_context::Workspaces::All,
         scopes: bezel_context::Scopes::all(),
+        credential: None,
     }
 }

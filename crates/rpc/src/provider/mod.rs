@@ -3,6 +3,7 @@
 mod calls;
 mod client;
 mod publish;
+mod references;
 mod serve;
 mod served;
 mod subscriptions;

@@ -1,5 +1,6 @@
 //! Sends state and events to subscribers: each as fast as it reads, changes conflated at this end.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Poller, Poll};
@@ -18,6 +19,8 @@ use crate::wire::{Frame, Header, Kind, Outbox};
 
 /// After state was sent on a connection, further changes wait this long for more of their kind.
 const COALESCE: Duration = Duration::from_millis(8);
+/// Snapshots wait while so many bytes are queued: many at once must not be taken for a peer that does not read.
+const SNAPSHOT_ROOM: usize = 1024 * 1024;
 /// Subscriptions that one frame names, so that its header stays small.
 const MOST_TARGETS: usize = 128;
 
@@ -29,6 +32,8 @@ pub(super) struct Publisher {
     dirty: AtomicBool,
     timer: AtomicWaker,
     pub(super) inner: Mutex<Waiting>,
+    /// Subscriptions whose snapshot waits for room, in their order.
+    starting: Mutex<VecDeque<Arc<Served>>>,
 }
 
 #[derive(Default)]
@@ -57,7 +62,38 @@ impl Publisher {
             dirty: AtomicBool::new(false),
             timer: AtomicWaker::new(),
             inner: Mutex::default(),
+            starting: Mutex::default(),
         })
+    }
+
+    /// Begins a subscription, as soon as there is room for its snapshot.
+    pub(super) fn start(&self, served: Arc<Served>) {
+        lock(&self.starting).push_back(served);
+        if !self.start_waiting() {
+            self.timer.wake();
+        }
+    }
+
+    /// Begins the subscriptions that there is room for; answers whether that was any.
+    pub(super) fn start_waiting(&self) -> bool {
+        let mut begun = false;
+        loop {
+            if lock(&self.starting).is_empty() {
+                return begun;
+            }
+            if self.outbox.waiting() > SNAPSHOT_ROOM {
+                self.outbox.tell_of_room();
+                // It may have been read meanwhile.
+                if self.outbox.waiting() > SNAPSHOT_ROOM {
+                    return begun;
+                }
+            }
+            let Some(next) = lock(&self.starting).pop_front() else {
+                return begun;
+            };
+            next.start();
+            begun = true;
+        }
     }
 
     /// Sends what waits, so that a response finds its changes delivered.
@@ -90,13 +126,12 @@ impl Publisher {
             .map(|at| at + COALESCE)
             .filter(|due| *due > now)
         {
-            None => self.send_changes(&mut waiting, now),
-            Some(due) => {
-                waiting.due = Some(due);
-                drop(waiting);
-                self.timer.wake();
-            }
+            // As soon as the connection's task comes to it: by then all who follow the cell are marked.
+            None => waiting.due = Some(now),
+            Some(due) => waiting.due = Some(due),
         }
+        drop(waiting);
+        self.timer.wake();
     }
 
     fn send_changes(&self, waiting: &mut Waiting, now: Instant) {

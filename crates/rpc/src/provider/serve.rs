@@ -120,10 +120,11 @@ impl Provider {
                     served.credit(header.credit.unwrap_or(0));
                 }
             }
-            _ => tracing::debug!(
-                reference = header.reference,
-                "a reference that this side never gave was released"
-            ),
+            _ => {
+                if let Some(reference) = header.reference {
+                    self.release(&client, reference);
+                }
+            }
         }
         true
     }
@@ -183,6 +184,11 @@ impl Provider {
     /// When [`Provider::flush`] is due next.
     pub(crate) fn poll_due(&self, poller: &mut Poller<'_>) -> Poll<Instant> {
         self.publisher.poll_due(poller)
+    }
+
+    /// Sends the snapshots that there is room for by now; answers whether there were any.
+    pub(crate) fn start_waiting(&self) -> bool {
+        self.publisher.start_waiting()
     }
 
     /// Sends the changes that waited for more of their kind.

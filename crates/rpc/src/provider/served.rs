@@ -1,5 +1,6 @@
 //! One subscription that this side feeds: its cells, its events, its window.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::publish::{Outgoing, Publisher, send_failure, too_large};
 use crate::error::RpcError;
-use crate::events::EventSink;
+use crate::events::{EventOrigin, EventSink};
 use crate::state::{Change, Feed, Source};
 use crate::sync::lock;
 use crate::wire::{Header, Kind};
@@ -25,6 +26,8 @@ pub(super) struct Served {
     route: Option<u64>,
     id: u64,
     pub(super) service: &'static str,
+    /// The reference whose object is followed; none where it is the service itself.
+    pub(super) reference: Option<u64>,
     pub(super) marked: AtomicBool,
     inner: Mutex<Feeding>,
 }
@@ -32,7 +35,8 @@ pub(super) struct Served {
 struct Feeding {
     phase: Phase,
     cells: Vec<ServedCell>,
-    taps: Vec<Arc<Tap>>,
+    /// Each with what keeps its events coming.
+    taps: Vec<(Arc<Tap>, Arc<dyn Any + Send + Sync>)>,
     /// Bytes that may still be sent before the subscriber widens the window.
     window: i64,
     events: VecDeque<QueuedEvent>,
@@ -76,7 +80,7 @@ impl Served {
     pub(super) fn new(
         publisher: &Arc<Publisher>,
         (route, id): (Option<u64>, u64),
-        service: &'static str,
+        (service, reference): (&'static str, Option<u64>),
         window: u64,
         cells: Vec<(&'static str, Arc<dyn Source>)>,
     ) -> Arc<Self> {
@@ -94,6 +98,7 @@ impl Served {
             route,
             id,
             service,
+            reference,
             marked: AtomicBool::new(false),
             inner: Mutex::new(Feeding {
                 phase: Phase::Starting,
@@ -106,15 +111,15 @@ impl Served {
         })
     }
 
-    /// An event sink that lives as long as the subscription.
-    pub(super) fn tap(&self, member: &'static str) -> Weak<dyn EventSink> {
+    /// Takes the events of `origin` for as long as the subscription lives.
+    pub(super) fn follow(&self, origin: &Arc<dyn EventOrigin>, member: &'static str) {
         let tap = Arc::new(Tap {
             member,
             served: Weak::clone(&self.itself),
         });
         let weak: Weak<Tap> = Arc::downgrade(&tap);
-        lock(&self.inner).taps.push(tap);
-        weak
+        let keep = Arc::clone(origin).attach(weak);
+        lock(&self.inner).taps.push((tap, keep));
     }
 
     /// Follows every cell, then sends one snapshot of all: a change from here on comes after it.
@@ -130,6 +135,9 @@ impl Served {
         }
         let waiting = lock(&self.publisher.inner);
         let mut feeding = lock(&self.inner);
+        if feeding.phase != Phase::Starting {
+            return;
+        }
         let mut payload = b"{\"cells\":{".to_vec();
         for (index, cell) in feeding.cells.iter_mut().enumerate() {
             let (revision, value) = cell.source.whole();
@@ -340,6 +348,7 @@ mod tests {
 
     use super::*;
     use crate::events::EventSource;
+    use crate::provider::server_principal;
     use crate::wire::{Frame, Outbox};
 
     fn kinds(outbox: &Outbox) -> Vec<Kind> {
@@ -354,9 +363,10 @@ mod tests {
     fn an_event_reaches_a_subscription_only_between_its_snapshot_and_its_end() {
         let outbox = Outbox::new();
         let publisher = Publisher::new(outbox.clone(), 1 << 20);
-        let served = Served::new(&publisher, (None, 1), "test", 1000, Vec::new());
+        let served = Served::new(&publisher, (None, 1), ("test", None), 1000, Vec::new());
         let source = EventSource::<String>::new();
-        source.events().origin().attach(served.tap("events"));
+        let origin = source.events().origin(&server_principal());
+        served.follow(&origin, "events");
         let cx = Context::background();
         source.emit(&cx, "too early".into());
         assert!(kinds(&outbox).is_empty());

@@ -18,13 +18,24 @@ impl Provider {
         client: &Arc<Client>,
         header: &Header<'_>,
     ) -> Result<(), RpcError> {
-        let Some(service) = header.service else {
-            return Err(RpcError::new(
-                ErrorCode::Protocol,
-                "a subscription names its service",
-            ));
-        };
         let window = header.credit.unwrap_or(self.limits.window);
+        let of_reference = header
+            .reference
+            .map(|id| {
+                let found = lock(&client.inner).references.find(id);
+                found.map(|found| (id, found))
+            })
+            .transpose()?;
+        let service = match (&of_reference, header.service) {
+            (Some((_, (_, service))), _) => service,
+            (None, Some(service)) => service,
+            (None, None) => {
+                return Err(RpcError::new(
+                    ErrorCode::Protocol,
+                    "a subscription names its service or its reference",
+                ));
+            }
+        };
         {
             let mut running = lock(&client.inner);
             if running.gone {
@@ -43,7 +54,7 @@ impl Provider {
                     "the subscription's id is in use",
                 ));
             }
-            if !self.table.is_active() {
+            if of_reference.is_none() && !self.table.is_active() {
                 running.held.push(Held {
                     id: header.id,
                     service: service.to_owned(),
@@ -57,8 +68,17 @@ impl Provider {
                 return Ok(());
             }
         }
-        let exposed = self.table.find(service)?;
-        self.serve(client, header.id, &exposed, window)
+        match of_reference {
+            Some((reference, (exposed, service))) => {
+                let origin = (service, Some(reference));
+                self.serve(client, header.id, &exposed, origin, window)
+            }
+            None => {
+                let exposed = self.table.find(service)?;
+                let origin = (exposed.descriptor().id, None);
+                self.serve(client, header.id, &exposed, origin, window)
+            }
+        }
     }
 
     fn serve(
@@ -66,6 +86,7 @@ impl Provider {
         client: &Arc<Client>,
         id: u64,
         exposed: &Exposed,
+        origin: (&'static str, Option<u64>),
         window: u64,
     ) -> Result<(), RpcError> {
         let descriptor = exposed.descriptor();
@@ -96,25 +117,24 @@ impl Provider {
                 ))
             })
             .collect();
-        let served = Served::new(
-            &self.publisher,
-            (client.route, id),
-            descriptor.id,
-            window,
-            cells,
-        );
+        let served = Served::new(&self.publisher, (client.route, id), origin, window, cells);
         for member in may_see(MemberKind::Events) {
             if let Some(events) = dispatch.events(member.name) {
-                events.origin().attach(served.tap(member.name));
+                let origin = events.origin(&client.principal);
+                served.follow(&origin, member.name);
             }
         }
         let mut running = lock(&client.inner);
         if running.gone {
             return Ok(());
         }
+        if let (_, Some(reference)) = origin {
+            // It may have been given back since it was found.
+            running.references.find(reference)?;
+        }
         running.subscriptions.insert(id, Arc::clone(&served));
         drop(running);
-        served.start();
+        self.publisher.start(served);
         Ok(())
     }
 
@@ -124,10 +144,10 @@ impl Provider {
         for client in clients {
             let held = std::mem::take(&mut lock(&client.inner).held);
             for held in held {
-                let begun = self
-                    .table
-                    .find(&held.service)
-                    .and_then(|exposed| self.serve(&client, held.id, &exposed, held.window));
+                let begun = self.table.find(&held.service).and_then(|exposed| {
+                    let origin = (exposed.descriptor().id, None);
+                    self.serve(&client, held.id, &exposed, origin, held.window)
+                });
                 if let Err(error) = begun {
                     send_failure(
                         &self.publisher,
@@ -145,6 +165,7 @@ impl Provider {
     pub(super) fn close_service(&self, id: &str) {
         let clients: Vec<_> = lock(&self.clients).values().map(Arc::clone).collect();
         for client in clients {
+            self.release_of_service(&client, id);
             let ended: Vec<_> = lock(&client.inner)
                 .subscriptions
                 .extract_if(|_, served| served.service == id)

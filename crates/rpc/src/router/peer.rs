@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::connection::AttachmentState;
 use crate::consumer::{IdHasher, Namespace, Remote};
-use crate::error::{Envelope, ErrorCode};
+use crate::control::send_goaway;
+use crate::error::{Envelope, ErrorCode, RpcError};
 use crate::sync::lock;
 use crate::wire::{Frame, Header, Kind, Outbox, OutboxError};
 
@@ -55,6 +56,17 @@ impl Peer {
         }
     }
 
+    /// Says who came or went, whatever else waits.
+    pub(super) fn send_beyond(&self, header: &Header<'_>, payload: Bytes) {
+        let frame = Frame {
+            header: header.encode(),
+            payload,
+        };
+        if let Err(error) = self.outbox.send_beyond(frame) {
+            tracing::trace!(%error, kind = header.kind.as_str(), "a frame was not sent");
+        }
+    }
+
     pub(super) fn send_attachment(
         &self,
         route: Option<u64>,
@@ -90,16 +102,23 @@ impl Peer {
         let Some(worker) = routes.get(&route) else {
             return;
         };
-        let sent = match header.kind {
-            Kind::Call | Kind::Subscribe => worker.try_send(frame),
-            _ => worker.send(frame),
-        };
+        // A worker that does not keep up with one client must stay there for the others.
+        let sent = worker.try_send(frame);
         drop(routes);
         if sent == Err(OutboxError::Full) {
-            let kind = if header.kind == Kind::Call {
-                Kind::Err
-            } else {
-                Kind::Closed
+            let kind = match header.kind {
+                Kind::Call => Kind::Err,
+                Kind::Subscribe => Kind::Closed,
+                // What it gave back or widened would be lost: this client begins anew.
+                _ => {
+                    let error = RpcError::new(
+                        ErrorCode::ResourceExhausted,
+                        "this client sends more than what it is attached to takes",
+                    );
+                    send_goaway(&self.outbox, &error);
+                    self.outbox.close();
+                    return;
+                }
             };
             let envelope = Envelope {
                 code: ErrorCode::ResourceExhausted.as_str().to_owned(),

@@ -69,7 +69,7 @@ impl Registry {
             principal: entry.principal.clone(),
         };
         let attach = serde_json::to_vec(&attach).expect("a principal is a plain structure");
-        worker.send(&Header::of(Kind::Attach, 0, Some(route)), attach.into());
+        worker.send_beyond(&Header::of(Kind::Attach, 0, Some(route)), attach.into());
         let state = AttachmentState::Attached {
             target: bound.target.clone(),
         };
@@ -91,7 +91,7 @@ impl Registry {
             lock(&entry.peer.routes).remove(&route);
             if let Some(worker) = self.workers.get(&bound.target) {
                 lock(&worker.routes).remove(&route);
-                worker.send(&Header::of(Kind::Detach, 0, Some(route)), Bytes::new());
+                worker.send_beyond(&Header::of(Kind::Detach, 0, Some(route)), Bytes::new());
             }
         }
         Ok(true)

@@ -6,13 +6,25 @@ use bezel_context::{Context, Principal};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
+use super::reference::Completion;
 use crate::descriptor::ServiceDescriptor;
 use crate::error::Failure;
 use crate::events::{EventOrigin, EventValue, Events};
 use crate::state::{Source, State, StateValue};
 
-/// A call that has begun: the encoded result, or the failure that goes back.
-pub type Answer = BoxFuture<'static, Result<Bytes, Failure>>;
+/// A call that has begun: what goes back.
+pub type Answer = BoxFuture<'static, Result<Answered, Failure>>;
+
+/// A call's result on its way out.
+#[derive(Debug)]
+pub enum Answered {
+    /// An encoded value.
+    Value(Bytes),
+    /// An object that stays here; a reference to it crosses.
+    Reference(Exposed),
+    /// No object, where one was possible.
+    Nothing,
+}
 
 /// Decodes calls for one object; `#[service]` writes the implementation.
 pub trait Dispatch: Send + Sync + 'static {
@@ -24,6 +36,11 @@ pub trait Dispatch: Send + Sync + 'static {
 
     /// The events behind `member`.
     fn events(&self, member: &str) -> Option<EventsExposure>;
+
+    /// When a reference's object is complete, if it says so.
+    fn completion(&self) -> Option<Completion> {
+        None
+    }
 }
 
 /// A state member with its type erased.
@@ -43,16 +60,18 @@ impl StateExposure {
 }
 
 /// An events member with its type erased.
-pub struct EventsExposure(Arc<dyn EventOrigin>);
+pub struct EventsExposure(Box<OriginFor>);
+
+type OriginFor = dyn Fn(&Principal) -> Arc<dyn EventOrigin> + Send + Sync;
 
 impl EventsExposure {
     /// Erases the type.
-    pub fn new<T: EventValue>(events: &Events<T>) -> Self {
-        EventsExposure(events.origin())
+    pub fn new<T: EventValue>(events: Events<T>) -> Self {
+        EventsExposure(Box::new(move |principal| events.origin(principal)))
     }
 
-    pub(crate) fn origin(&self) -> &Arc<dyn EventOrigin> {
-        &self.0
+    pub(crate) fn origin(&self, principal: &Principal) -> Arc<dyn EventOrigin> {
+        (self.0)(principal)
     }
 }
 
@@ -72,7 +91,7 @@ impl Exposed {
         }
     }
 
-    /// A handle without an object here: it cannot be provided.
+    /// A handle without an object here: it cannot be provided or passed on.
     pub fn without_object(descriptor: &'static ServiceDescriptor) -> Self {
         Exposed {
             descriptor,

@@ -2,6 +2,7 @@
 
 mod binding;
 mod exposed;
+mod reference;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +20,13 @@ use crate::descriptor::{ServiceDescriptor, Version};
 use crate::error::{CallError, ErrorCode, Failure, RpcError, ServiceError};
 
 pub use binding::{Binding, LateBinding, Target};
-pub use exposed::{Answer, Dispatch, EventsExposure, Exposed, StateExposure};
+pub use exposed::{Answer, Answered, Dispatch, EventsExposure, Exposed, StateExposure};
+pub use reference::{
+    Completion, Reference, ReferenceClient, ReferenceResult, encode_reference,
+    encode_reference_outcome, reference_of,
+};
+
+pub(crate) use reference::completed;
 
 /// What `#[service]` emits for a contract: token and handle in one, cheap to clone.
 pub trait ServiceClient: Clone + Send + Sync + 'static {
@@ -57,6 +64,16 @@ where
     let mut body = std::pin::pin!(AssertUnwindSafe(start(object, &child)).catch_unwind());
     // Declared after the body, so that a dropped call is signalled before its body goes.
     let guard = cancel.drop_guard();
+    // Most calls end at once; those need not wait for anything else.
+    if let Some(outcome) = (&mut body).now_or_never() {
+        return match outcome {
+            Ok(value) => {
+                guard.disarm();
+                Ok(value)
+            }
+            Err(panic) => Err(RpcError::internal(member, &PanicText(&*panic))),
+        };
+    }
     tokio::select! {
         biased;
         reason = cx.cancelled() => Err(reason.into()),
@@ -145,8 +162,8 @@ pub fn schema_of<T: schemars::JsonSchema>() -> schemars::Schema {
 }
 
 /// The bytes of an infallible member's result.
-pub fn encode_value<T: Serialize>(member: &str, value: T) -> Result<Bytes, Failure> {
-    encode(&value).map_err(|error| {
+pub fn encode_value<T: Serialize>(member: &str, value: T) -> Result<Answered, Failure> {
+    encode(&value).map(Answered::Value).map_err(|error| {
         RpcError::new(
             ErrorCode::InvalidResult,
             format!("the result of {member} has no JSON form: {error}"),
@@ -159,7 +176,7 @@ pub fn encode_value<T: Serialize>(member: &str, value: T) -> Result<Bytes, Failu
 pub fn encode_outcome<T: Serialize, E: ServiceError>(
     member: &str,
     outcome: Result<T, E>,
-) -> Result<Bytes, Failure> {
+) -> Result<Answered, Failure> {
     match outcome {
         Ok(value) => encode_value(member, value),
         Err(error) => Err(Failure::declared(&error)),

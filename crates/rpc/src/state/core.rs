@@ -42,6 +42,8 @@ impl<T: StateValue> Core<T> {
             inner: Mutex::new(Held {
                 document: None,
                 typed: Some(Arc::new(initial)),
+                raw: None,
+                told: None,
                 version: 1,
                 revision: 1,
                 ready,
@@ -101,20 +103,19 @@ impl<T: StateValue> Core<T> {
         let document = serde_json::to_value(&value)?;
         let mut inner = self.lock();
         let followed = inner.followed();
-        let before = inner.document()?;
-        let operations = if followed {
-            super::patch::difference(before, &document)
-        } else if *before != document {
-            Vec::new()
-        } else {
-            return Ok(false);
-        };
-        if followed && operations.is_empty() {
+        let held = inner.document()?;
+        if *held == document {
             return Ok(false);
         }
-        inner.document = Some(document);
+        let before = std::mem::replace(held, document);
         inner.typed = Some(Arc::new(value));
-        inner.advance(operations, trace);
+        if followed {
+            let revision = inner.revision;
+            inner.told.get_or_insert((revision, before));
+            inner.step(trace);
+        } else {
+            inner.advance([], trace);
+        }
         Ok(true)
     }
 
@@ -126,6 +127,7 @@ impl<T: StateValue> Core<T> {
     ) -> Result<(), PatchError> {
         let mut inner = self.lock();
         let followed = inner.followed();
+        inner.settle();
         let document = inner.document().map_err(|_| PatchError {
             verb: "change",
             path: "(root)".into(),
@@ -148,6 +150,7 @@ impl<T: StateValue> Core<T> {
     pub(super) fn mirror(&self, value: Arc<T>, ready: bool, stale: bool, trace: TraceCarrier) {
         let mut inner = self.lock();
         inner.document = None;
+        inner.raw = None;
         inner.typed = Some(value);
         inner.ready = ready;
         inner.stale = stale;

@@ -9,14 +9,19 @@ use serde_json::Value;
 use super::StateValue;
 use super::core::{Entry, Projection};
 use super::history::History;
-use super::patch::Operation;
+use super::patch::{Operation, difference};
 use super::replication::Feed;
 
 pub(super) struct Held<T> {
-    /// The value as JSON; absent only while `typed` is present.
+    /// The value as JSON; of the three forms there is always one.
     pub(super) document: Option<Value>,
     /// The value with its type; absent until somebody reads it.
     pub(super) typed: Option<Arc<T>>,
+    /// The value as it came from its owner, until it is patched.
+    pub(super) raw: Option<Bytes>,
+    /// The value that followers were brought to, and its revision, where it was replaced since. What changed
+    /// is found out when somebody is to be told: most of many quick changes nobody sees.
+    pub(super) told: Option<(u64, Value)>,
     /// Counts everything that a watcher could see, from 1.
     pub(super) version: u64,
     /// The owner's count of values.
@@ -39,11 +44,12 @@ impl<T: StateValue> Held<T> {
         if let Some(typed) = &self.typed {
             return Arc::clone(typed);
         }
-        let document = self
-            .document
-            .as_ref()
-            .expect("a cell holds its value as JSON or typed");
-        let typed = Arc::new(T::deserialize(document).unwrap_or_else(|error| {
+        let read = match (&self.document, &self.raw) {
+            (Some(document), _) => T::deserialize(document),
+            (None, Some(raw)) => serde_json::from_slice(raw),
+            (None, None) => unreachable!("a cell holds its value in one form"),
+        };
+        let typed = Arc::new(read.unwrap_or_else(|error| {
             tracing::error!(%error, value = std::any::type_name::<T>(), "a state value does not fit its type");
             T::default()
         }));
@@ -53,11 +59,12 @@ impl<T: StateValue> Held<T> {
 
     pub(super) fn document(&mut self) -> Result<&mut Value, serde_json::Error> {
         if self.document.is_none() {
-            let typed = self
-                .typed
-                .as_ref()
-                .expect("a cell holds its value as JSON or typed");
-            self.document = Some(serde_json::to_value(&**typed)?);
+            self.document = Some(match (&self.raw, &self.typed) {
+                (Some(raw), _) => serde_json::from_slice(raw)?,
+                (None, Some(typed)) => serde_json::to_value(&**typed)?,
+                (None, None) => unreachable!("a cell holds its value in one form"),
+            });
+            self.raw = None;
         }
         Ok(self.document.as_mut().expect("the document was just made"))
     }
@@ -66,21 +73,45 @@ impl<T: StateValue> Held<T> {
         self.feeds.iter().any(|feed| feed.strong_count() > 0)
     }
 
-    pub(super) fn advance(
-        &mut self,
-        operations: impl IntoIterator<Item = Operation>,
-        trace: &TraceCarrier,
-    ) {
+    /// The next revision is there, and nobody knows yet what it changed.
+    pub(super) fn step(&mut self, trace: &TraceCarrier) {
         self.version += 1;
         self.revision += 1;
         self.trace = trace.clone();
         self.encoded = None;
         self.encoded_patch = None;
+    }
+
+    /// The next revision is there, by these operations; by none where nobody has to be told.
+    pub(super) fn advance(
+        &mut self,
+        operations: impl IntoIterator<Item = Operation>,
+        trace: &TraceCarrier,
+    ) {
+        self.step(trace);
         let mut operations = operations.into_iter().peekable();
         if operations.peek().is_some() {
-            self.history.push(self.revision, operations);
+            let revision = self.revision;
+            self.history.push(revision - 1, revision, operations);
         } else {
+            self.told = None;
             self.history.clear();
+        }
+    }
+
+    /// Finds out what changed since followers were told, before they are told again or an operation adds to it.
+    pub(super) fn settle(&mut self) {
+        let Some((base, before)) = self.told.take() else {
+            return;
+        };
+        let revision = self.revision;
+        match self.document() {
+            Ok(document) => {
+                let operations = difference(&before, document);
+                self.history.push(base, revision, operations);
+            }
+            // It has no JSON form, so there is nothing to patch to.
+            Err(_) => self.history.clear(),
         }
     }
 
@@ -90,10 +121,11 @@ impl<T: StateValue> Held<T> {
         {
             return bytes.clone();
         }
-        let encoded = match (&self.document, &self.typed) {
-            (Some(document), _) => serde_json::to_vec(document),
-            (None, Some(typed)) => serde_json::to_vec(&**typed),
-            (None, None) => unreachable!("a cell holds its value as JSON or typed"),
+        let encoded = match (&self.document, &self.raw, &self.typed) {
+            (Some(document), ..) => serde_json::to_vec(document),
+            (None, Some(raw), _) => Ok(raw.to_vec()),
+            (None, None, Some(typed)) => serde_json::to_vec(&**typed),
+            (None, None, None) => unreachable!("a cell holds its value in one form"),
         };
         let bytes = encoded.map_or_else(
             |error| {

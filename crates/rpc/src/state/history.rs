@@ -26,15 +26,20 @@ struct Entry {
 }
 
 impl History {
-    /// Records the change from `revision - 1` to `revision`.
-    pub(crate) fn push(&mut self, revision: u64, operations: impl IntoIterator<Item = Operation>) {
+    /// Records the change from `base` to `revision`.
+    pub(crate) fn push(
+        &mut self,
+        base: u64,
+        revision: u64,
+        operations: impl IntoIterator<Item = Operation>,
+    ) {
         let mergeable = self
             .entries
             .back()
-            .is_some_and(|entry| entry.revision == revision - 1 && entry.revision != self.sealed);
+            .is_some_and(|entry| entry.revision == base && entry.revision != self.sealed);
         if !mergeable {
             self.entries.push_back(Entry {
-                base: revision - 1,
+                base,
                 revision,
                 operations: Vec::new(),
                 bytes: 0,
@@ -113,12 +118,12 @@ mod tests {
         let mut history = History::default();
         history.seal(0);
         for revision in 1..=1000 {
-            history.push(revision, [append("x")]);
+            history.push(revision - 1, revision, [append("x")]);
         }
         let (operations, _) = history.since(0).expect("base 0 is in the ring");
         assert_eq!(operations, vec![&append(&"x".repeat(1000))]);
         history.seal(1000);
-        history.push(1001, [append("y")]);
+        history.push(1000, 1001, [append("y")]);
         assert_eq!(history.since(1000).expect("sealed").0, vec![&append("y")]);
         assert_eq!(history.since(0).expect("kept").0.len(), 2);
         assert!(history.since(500).is_none());
@@ -129,7 +134,7 @@ mod tests {
         let mut history = History::default();
         for revision in 1..=100 {
             history.seal(revision - 1);
-            history.push(revision, [append(&"x".repeat(10_000))]);
+            history.push(revision - 1, revision, [append(&"x".repeat(10_000))]);
         }
         assert!(history.bytes <= MOST_BYTES);
         assert!(history.since(0).is_none() && history.since(99).is_some());

@@ -3,13 +3,11 @@
 use std::any::Any;
 use std::sync::{Arc, Weak};
 
-use bezel_context::TraceCarrier;
-use bytes::Bytes;
-use serde_json::Value;
-
 use super::StateValue;
 use super::core::Core;
 use super::patch::{Operation, PatchError};
+use bezel_context::TraceCarrier;
+use bytes::Bytes;
 
 /// Is told that a cell changed; owned by a provider's connection.
 pub(crate) trait Feed: Send + Sync {
@@ -34,8 +32,8 @@ pub(crate) trait Source: Send + Sync {
 
 /// A cell as the consuming side of a connection sees it.
 pub(crate) trait Replica: Send + Sync {
-    /// Puts a snapshot in place without telling anybody.
-    fn install(&self, value: Value, revision: u64, trace: TraceCarrier);
+    /// Puts a value in place without telling anybody. It is JSON, and read when somebody wants it.
+    fn install(&self, value: Bytes, revision: u64, trace: TraceCarrier);
     /// Brings the value from `base` to `revision`, without telling anybody.
     fn patch(
         &self,
@@ -61,6 +59,7 @@ impl<T: StateValue> Source for Core<T> {
     fn whole(&self) -> (u64, Bytes) {
         let mut inner = self.lock();
         let revision = inner.revision;
+        inner.settle();
         inner.history.seal(revision);
         (revision, inner.encode())
     }
@@ -71,6 +70,7 @@ impl<T: StateValue> Source for Core<T> {
         if revision == base {
             return Change::Nothing;
         }
+        inner.settle();
         inner.history.seal(revision);
         if let Some((from, to, operations)) = &inner.encoded_patch
             && (*from, *to) == (base, revision)
@@ -80,10 +80,15 @@ impl<T: StateValue> Source for Core<T> {
                 operations: operations.clone(),
             };
         }
-        let patch = inner
-            .history
-            .since(base)
-            .map(|(operations, bytes)| (serde_json::to_vec(&operations), bytes));
+        let since = inner.history.since(base);
+        if since
+            .as_ref()
+            .is_some_and(|(operations, _)| operations.is_empty())
+        {
+            // It changed, and changed back.
+            return Change::Nothing;
+        }
+        let patch = since.map(|(operations, bytes)| (serde_json::to_vec(&operations), bytes));
         if let Some((Ok(operations), bytes)) = patch {
             let operations = Bytes::from(operations);
             if operations.len() > inner.length + 64 {
@@ -114,9 +119,10 @@ impl<T: StateValue> Source for Core<T> {
 }
 
 impl<T: StateValue> Replica for Core<T> {
-    fn install(&self, value: Value, revision: u64, trace: TraceCarrier) {
+    fn install(&self, value: Bytes, revision: u64, trace: TraceCarrier) {
         let mut inner = self.lock();
-        inner.document = Some(value);
+        inner.document = None;
+        inner.raw = Some(value);
         inner.typed = None;
         inner.version += 1;
         inner.revision = revision;
@@ -150,6 +156,7 @@ impl<T: StateValue> Replica for Core<T> {
                 // Half a patch is a value that the owner never had: keep the last one that was read,
                 // else fall back to the initial one.
                 inner.document = None;
+                inner.raw = None;
                 if inner.typed.is_none() {
                     inner.typed = Some(Arc::new(T::default()));
                     inner.ready = false;
@@ -184,12 +191,14 @@ impl<T: StateValue> Replica for Core<T> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::state::path::Path;
 
     fn replica() -> Arc<Core<Vec<String>>> {
         let core = Core::new(Vec::new(), false);
-        core.install(serde_json::json!(["a"]), 5, TraceCarrier::root());
+        core.install(Bytes::from_static(b"[\"a\"]"), 5, TraceCarrier::root());
         core
     }
 

@@ -2,24 +2,39 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::task::{Context as Poller, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::frame::{Frame, TransportError};
 use super::header::MOST_HEADER;
-use super::parts::{Joiner, PART, Splitter, is_part};
+use super::outbox::{Drained, Outbox};
+use super::parts::{Joiner, Splitter, is_part};
+use super::passing::{Ahead, LARGE, may_pass};
 
 /// A whole message: what `Limits::message` is by default, and what no peer may pass.
 pub(super) const MOST_MESSAGE: usize = 16 * 1024 * 1024;
 /// Payloads from this size on are written from where they are instead of being copied together.
-const APART: usize = 8 * 1024;
+const APART: usize = LARGE;
 /// How much is prepared for one write.
 const BATCH: usize = 256 * 1024;
+/// Of large frames this much is made ready ahead of time: what comes after it can still be passed.
+const LARGE_BATCH: usize = 64 * 1024;
 
 /// Takes frames out of received bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FrameDecoder {
     joiner: Joiner,
+    limit: usize,
+}
+
+impl Default for FrameDecoder {
+    fn default() -> Self {
+        FrameDecoder {
+            joiner: Joiner::default(),
+            limit: MOST_MESSAGE,
+        }
+    }
 }
 
 impl FrameDecoder {
@@ -28,26 +43,50 @@ impl FrameDecoder {
         Self::default()
     }
 
+    /// From now on no message may be larger than this many bytes.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes.min(MOST_MESSAGE);
+    }
+
     /// The next whole frame, cut off the front of `buffer` without copying; `None` when more bytes are needed.
     pub fn decode(&mut self, buffer: &mut Bytes) -> Result<Option<Frame>, TransportError> {
         loop {
-            let Some(frame) = cut(buffer)? else {
+            let Some(frame) = cut(buffer, self.limit)? else {
                 return Ok(None);
             };
             if !is_part(&frame) {
                 return Ok(Some(frame));
             }
-            if let Some(message) = self.joiner.take(&frame)? {
+            if let Some(message) = self.joiner.take(&frame, self.limit)? {
                 return split_header(message).map(Some);
             }
         }
     }
 
+    /// The frame that a whole message holds, where the transport itself tells messages apart; `None` when
+    /// it was a part of a larger one. Nothing is copied.
+    pub fn message(&mut self, message: Bytes) -> Result<Option<Frame>, TransportError> {
+        if message.len() > self.limit {
+            return Err(TransportError::FrameTooLarge {
+                size: message.len(),
+                limit: self.limit,
+            });
+        }
+        let frame = split_header(message)?;
+        if !is_part(&frame) {
+            return Ok(Some(frame));
+        }
+        self.joiner
+            .take(&frame, self.limit)?
+            .map(split_header)
+            .transpose()
+    }
+
     /// How many bytes are still missing before [`FrameDecoder::decode`] has something to say.
-    pub fn missing(buffer: &[u8]) -> usize {
+    pub fn missing(&self, buffer: &[u8]) -> usize {
         match buffer.first_chunk() {
             Some(length) => match u32::from_be_bytes(*length) as usize {
-                too_large if too_large > MOST_MESSAGE => 0,
+                too_large if too_large > self.limit => 0,
                 size => (4 + size).saturating_sub(buffer.len()),
             },
             None => 4 - buffer.len(),
@@ -55,16 +94,13 @@ impl FrameDecoder {
     }
 }
 
-fn cut(buffer: &mut Bytes) -> Result<Option<Frame>, TransportError> {
+fn cut(buffer: &mut Bytes, limit: usize) -> Result<Option<Frame>, TransportError> {
     let Some(length) = buffer.first_chunk() else {
         return Ok(None);
     };
     let size = u32::from_be_bytes(*length) as usize;
-    if size > MOST_MESSAGE {
-        return Err(TransportError::FrameTooLarge {
-            size,
-            limit: MOST_MESSAGE,
-        });
+    if size > limit {
+        return Err(TransportError::FrameTooLarge { size, limit });
     }
     if buffer.len() < 4 + size {
         return Ok(None);
@@ -89,7 +125,10 @@ pub(super) fn split_header(message: Bytes) -> Result<Frame, TransportError> {
 /// Turns frames into bytes to write, in batches; large messages in parts, so that small ones pass them.
 #[derive(Debug, Default)]
 pub struct FrameEncoder {
+    /// Small frames that come next.
     waiting: VecDeque<Frame>,
+    /// Large ones, and small ones that stay behind them.
+    large: VecDeque<(Ahead, Frame)>,
     splitter: Splitter,
     /// What is ready to be written, in order.
     ready: VecDeque<Bytes>,
@@ -103,20 +142,39 @@ impl FrameEncoder {
         Self::default()
     }
 
-    /// Where frames to write are put, at the back.
-    pub fn waiting(&mut self) -> &mut VecDeque<Frame> {
-        &mut self.waiting
-    }
-
-    /// Whether more frames should be taken from a queue: so few are left that a small one may still
-    /// pass a large one, and so few that the queue's own bound is what counts.
-    pub fn has_room(&self) -> bool {
-        self.waiting.is_empty() && self.ready_bytes < BATCH
+    /// Takes what waits in `outbox`, as far as it can be written soon: what is left there can still be passed
+    /// by small frames, and counts against the queue's bound.
+    pub fn poll_take(&mut self, outbox: &Outbox, poller: &mut Poller<'_>) -> Poll<Drained> {
+        if !self.waiting.is_empty() || self.ready_bytes >= BATCH {
+            return outbox.poll_overflow(poller).map(Drained::Overflow);
+        }
+        let room = match self.large.is_empty() && self.ready_bytes < LARGE_BATCH {
+            true => LARGE_BATCH,
+            false => 0,
+        };
+        if self.large.is_empty() && self.splitter.is_empty() {
+            let lanes = (&mut self.waiting, &mut self.large);
+            return outbox.poll_drain_lanes(lanes, room, poller);
+        }
+        let (mut small, mut large) = (VecDeque::new(), VecDeque::new());
+        let drained = outbox.poll_drain_lanes((&mut small, &mut large), room, poller);
+        for frame in small {
+            let ahead = self.large.iter().map(|(ahead, _)| ahead);
+            match may_pass(&frame, self.splitter.ahead().chain(ahead)) {
+                true => self.waiting.push_back(frame),
+                false => self.large.push_back((Ahead::of(&frame), frame)),
+            }
+        }
+        self.large.append(&mut large);
+        drained
     }
 
     /// Whether there is nothing left to write.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.ready.is_empty() && self.splitter.is_empty()
+        self.waiting.is_empty()
+            && self.large.is_empty()
+            && self.ready.is_empty()
+            && self.splitter.is_empty()
     }
 
     /// Fills `slices` with what to write next; answers how many it filled, 0 when there is nothing.
@@ -149,19 +207,34 @@ impl FrameEncoder {
         }
     }
 
+    /// The next message, for a transport that tells messages apart by itself: a frame, or a part of one.
+    pub fn message(&mut self) -> Option<Frame> {
+        self.waiting.pop_front().or_else(|| self.piece())
+    }
+
+    /// The next of the large frames, or a part of one.
+    fn piece(&mut self) -> Option<Frame> {
+        while self.splitter.has_room()
+            && let Some((_, frame)) = self.large.front()
+            && self.splitter.lets_pass(frame)
+            && let Some((ahead, frame)) = self.large.pop_front()
+        {
+            self.splitter.push(ahead, frame);
+        }
+        self.splitter.next()
+    }
+
     fn prepare(&mut self) {
-        while self.ready_bytes + self.gather.len() < BATCH {
-            let next = match self.waiting.front() {
-                Some(frame) if self.splitter.lets_pass(frame) => self.waiting.pop_front(),
+        loop {
+            let prepared = self.ready_bytes + self.gather.len();
+            let next = match self.waiting.is_empty() {
+                false if prepared < BATCH => self.waiting.pop_front(),
+                true if prepared < LARGE_BATCH => self.piece(),
                 _ => None,
             };
             match next {
-                Some(frame) if frame.len() > PART => self.splitter.push(frame),
                 Some(frame) => self.put(&frame),
-                None => match self.splitter.next() {
-                    Some(part) => self.put(&part),
-                    None => break,
-                },
+                None => break,
             }
         }
         self.seal();
@@ -202,13 +275,21 @@ mod tests {
     use crate::wire::{Header, Kind};
     use proptest::prelude::*;
 
-    /// Everything that the encoder has to say, written `step` bytes at a time.
-    fn drain(encoder: &mut FrameEncoder, step: usize) -> Vec<u8> {
+    /// All frames, written `step` bytes at a time; `more` of them are queued between two writes.
+    fn drain(frames: &[Frame], step: usize, more: usize) -> Vec<u8> {
+        let (outbox, mut encoder) = (Outbox::bounded(usize::MAX), FrameEncoder::new());
+        let mut frames = frames.iter();
+        let mut poller = Poller::from_waker(std::task::Waker::noop());
         let mut out = Vec::new();
         loop {
+            for frame in frames.by_ref().take(more) {
+                outbox.send(frame.clone()).expect("open");
+            }
+            while encoder.poll_take(&outbox, &mut poller).is_ready() {}
             let mut slices = [IoSlice::new(&[]); 8];
             let count = encoder.slices(&mut slices);
-            if count == 0 {
+            if count == 0 && frames.len() == 0 {
+                assert!(encoder.is_empty() && outbox.waiting() == 0);
                 return out;
             }
             let taken: Vec<u8> = slices[..count]
@@ -228,7 +309,7 @@ mod tests {
         let mut frames = Vec::new();
         for chunk in bytes.chunks(step) {
             received.extend_from_slice(chunk);
-            if FrameDecoder::missing(&received) > 0 {
+            if decoder.missing(&received) > 0 {
                 continue;
             }
             let mut buffer = Bytes::from(std::mem::take(&mut received));
@@ -268,11 +349,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn frames_survive_any_cut_of_the_stream(frames in frames(), write in 1usize..200_000, read in 1usize..100_000) {
-            let mut encoder = FrameEncoder::new();
-            encoder.waiting().extend(frames.clone());
-            let bytes = drain(&mut encoder, write.max(1000));
-            prop_assert!(encoder.is_empty());
+        fn frames_survive_any_cut_of_the_stream(frames in frames(), write in 1usize..200_000, more in 1usize..12, read in 1usize..100_000) {
+            let bytes = drain(&frames, write.max(1000), more);
             let mut got = decode(&bytes, read.max(100)).expect("own frames");
             // Of one subscription or call, frames keep their order; and an answer never passes state.
             let id = |frame: &Frame| Header::parse(&frame.header).expect("own header").id;
@@ -285,7 +363,7 @@ mod tests {
             let ordered = |all: &[Frame]| -> Vec<Frame> {
                 all.iter().filter(|frame| matches!(kind(frame), Kind::Ok | Kind::Attach)).cloned().collect()
             };
-            if !frames.iter().any(|frame| kind(frame) == Kind::Ok && frame.len() > PART) {
+            if !frames.iter().any(|frame| kind(frame) == Kind::Ok && frame.payload.len() >= LARGE) {
                 prop_assert_eq!(ordered(&frames), ordered(&got));
             }
             for (at, frame) in got.iter().enumerate().filter(|(_, frame)| kind(frame) == Kind::Ok) {
@@ -324,9 +402,7 @@ mod tests {
             header: Header::of(Kind::Call, 2, None).encode(),
             payload: Bytes::from_static(b"{}"),
         };
-        let mut encoder = FrameEncoder::new();
-        encoder.waiting().extend([large.clone(), small.clone()]);
-        let bytes = drain(&mut encoder, usize::MAX);
+        let bytes = drain(&[large, small.clone()], usize::MAX, 2);
         let first = decode(&bytes, bytes.len()).expect("own frames").remove(0);
         assert_eq!(first, small);
         let arrives = (0..bytes.len())

@@ -42,6 +42,17 @@ impl std::fmt::Display for End {
     }
 }
 
+impl End {
+    /// What the peer did wrong, where it did.
+    pub(crate) fn fault(&self) -> Option<RpcError> {
+        match self {
+            End::Violation(error) => Some(error.clone()),
+            End::Transport(error) => Some(RpcError::new(error.fault()?, error.to_string())),
+            End::Closed | End::Goaway(_) | End::Silent(_) => None,
+        }
+    }
+}
+
 /// A transport that is being run.
 pub(crate) struct Connection {
     incoming: Box<dyn FrameSource>,
@@ -75,6 +86,11 @@ impl Connection {
         }
     }
 
+    /// From now on the peer may send no larger message.
+    pub(crate) fn set_limit(&mut self, bytes: usize) {
+        self.incoming.set_limit(bytes);
+    }
+
     /// The next frame, for the handshake.
     pub(crate) async fn recv(&mut self) -> Result<Option<Frame>, TransportError> {
         std::future::poll_fn(|poller| {
@@ -97,6 +113,13 @@ impl Connection {
         mut act: impl FnMut(Frame) -> Result<(), End>,
     ) -> End {
         std::future::poll_fn(|poller| {
+            // Whoever closed this end is done with the peer, whether it reads what waits for it or not.
+            if self.outgoing.is_closed() {
+                return Poll::Ready(match self.poll_write(poller) {
+                    Poll::Ready(Err(error)) => End::Transport(error),
+                    Poll::Ready(Ok(())) | Poll::Pending => End::Closed,
+                });
+            }
             let mut exhausted = true;
             for _ in 0..READ_BATCH {
                 match self.incoming.poll_recv(poller) {
@@ -123,10 +146,14 @@ impl Connection {
             if let Poll::Ready(end) = self.poll_keepalive(poller) {
                 return Poll::Ready(end);
             }
-            match self.poll_write(poller) {
-                Poll::Ready(Ok(())) => Poll::Ready(End::Closed),
-                Poll::Ready(Err(error)) => Poll::Ready(End::Transport(error)),
-                Poll::Pending => Poll::Pending,
+            loop {
+                provider.start_waiting();
+                match self.poll_write(poller) {
+                    Poll::Ready(Ok(())) => return Poll::Ready(End::Closed),
+                    Poll::Ready(Err(error)) => return Poll::Ready(End::Transport(error)),
+                    Poll::Pending if provider.start_waiting() => {}
+                    Poll::Pending => return Poll::Pending,
+                }
             }
         })
         .await
@@ -164,6 +191,10 @@ impl Connection {
 
     fn poll_flush(&mut self, provider: &Provider, poller: &mut Poller<'_>) {
         while let Poll::Ready(due) = provider.poll_due(poller) {
+            if due <= Instant::now() {
+                provider.flush();
+                continue;
+            }
             let flush = self
                 .flush
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));

@@ -5,6 +5,7 @@ use std::task::{Context as Poller, Poll};
 use bytes::Bytes;
 
 use super::Outbox;
+use crate::error::ErrorCode;
 
 /// One message: a small JSON header and one JSON payload, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +56,25 @@ pub enum TransportError {
     Overflow(usize),
 }
 
+impl TransportError {
+    /// The peer's fault as the peer is told of it; `None` where the connection itself failed.
+    pub(crate) fn fault(&self) -> Option<ErrorCode> {
+        match self {
+            TransportError::FrameTooLarge { .. } => Some(ErrorCode::FrameTooLarge),
+            TransportError::HeaderTooLarge { .. } | TransportError::Framing(_) => {
+                Some(ErrorCode::Protocol)
+            }
+            TransportError::Io(_) | TransportError::Overflow(_) => None,
+        }
+    }
+}
+
 /// The receiving half of a connection.
 pub trait FrameSource: Send {
+    /// From now on no message may be larger than this many bytes; before, the largest that any peer takes.
+    /// Where the peer is of this process there is nothing to guard.
+    fn set_limit(&mut self, _bytes: usize) {}
+
     /// The next frame; `None` once the peer has closed in good order.
     fn poll_recv(&mut self, poller: &mut Poller<'_>)
     -> Poll<Result<Option<Frame>, TransportError>>;

@@ -50,7 +50,7 @@ kinds! {
     Unsubscribe => "unsubscribe",
     Closed => "closed",
     Credit => "credit",
-    /// Gives back a reference; read and passed on, served once references exist.
+    /// Gives back a reference.
     Release => "release",
     Services => "services",
     Attachment => "attachment",

@@ -7,6 +7,7 @@ pub(crate) mod header;
 mod loopback;
 mod outbox;
 mod parts;
+mod passing;
 mod scan;
 
 pub use codec::{FrameDecoder, FrameEncoder};

@@ -1,13 +1,16 @@
 //! The queue in front of a connection: bounded in bytes, filled without waiting, emptied in batches.
+//!
+//! Small frames do not wait behind large ones that they have nothing to do with.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Poller, Poll};
 
 use futures::task::AtomicWaker;
 
 use super::Frame;
+use super::passing::{Ahead, LARGE, may_pass};
 use crate::sync::lock;
 
 /// A peer that lets this many bytes wait is dropped.
@@ -20,8 +23,10 @@ pub struct Outbox(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue>,
     writer: AtomicWaker,
-    /// Woken when the queue takes nothing more.
+    /// The connection's task: woken when the queue takes nothing more, and when it was to be told of room.
     closed: AtomicWaker,
+    /// Whether somebody waits for the queue to be emptied.
+    wants_room: AtomicBool,
     /// The queue's bytes, for those who only want to know.
     bytes: AtomicUsize,
     limit: usize,
@@ -29,7 +34,10 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
+    /// Small frames, and none that has to stay behind one of the large.
     frames: VecDeque<Frame>,
+    /// Large frames, and small ones that stay behind them.
+    large: VecDeque<(Ahead, Frame)>,
     bytes: usize,
     state: QueueState,
 }
@@ -78,6 +86,7 @@ impl Outbox {
             queue: Mutex::default(),
             writer: AtomicWaker::new(),
             closed: AtomicWaker::new(),
+            wants_room: AtomicBool::new(false),
             bytes: AtomicUsize::new(0),
             limit,
         }))
@@ -85,33 +94,51 @@ impl Outbox {
 
     /// Queues a frame. A peer whose queue is full is given up: it is slow, and must not slow others.
     pub fn send(&self, frame: Frame) -> Result<(), OutboxError> {
-        self.push(frame, true)
+        self.push(frame, Some(true))
     }
 
     /// Queues a frame, unless the queue is full.
     pub fn try_send(&self, frame: Frame) -> Result<(), OutboxError> {
-        self.push(frame, false)
+        self.push(frame, Some(false))
     }
 
-    fn push(&self, frame: Frame, give_up: bool) -> Result<(), OutboxError> {
+    /// Queues a frame although the queue is full: for the few that say who came and went.
+    pub(crate) fn send_beyond(&self, frame: Frame) -> Result<(), OutboxError> {
+        self.push(frame, None)
+    }
+
+    fn push(&self, frame: Frame, give_up: Option<bool>) -> Result<(), OutboxError> {
         let mut queue = lock(&self.0.queue);
         if queue.state != QueueState::Open {
             return Err(OutboxError::Closed);
         }
-        if queue.bytes >= self.0.limit {
+        if let Some(give_up) = give_up
+            && queue.bytes >= self.0.limit
+        {
             if give_up {
                 queue.state = QueueState::Overflowed(queue.bytes);
                 queue.frames = VecDeque::new();
+                queue.large = VecDeque::new();
                 drop(queue);
                 self.0.writer.wake();
                 self.0.closed.wake();
             }
             return Err(OutboxError::Full);
         }
-        let first = queue.frames.is_empty();
         queue.bytes += frame.len();
         self.0.bytes.store(queue.bytes, Ordering::Relaxed);
-        queue.frames.push_back(frame);
+        let behind = frame.payload.len() >= LARGE
+            || !may_pass(&frame, queue.large.iter().map(|(ahead, _)| ahead));
+        let first = match behind {
+            true => {
+                queue.large.push_back((Ahead::of(&frame), frame));
+                queue.large.len() == 1
+            }
+            false => {
+                queue.frames.push_back(frame);
+                queue.frames.len() == 1
+            }
+        };
         drop(queue);
         if first {
             self.0.writer.wake();
@@ -153,9 +180,14 @@ impl Outbox {
         }
     }
 
+    /// Wakes the connection's task when frames are next taken out.
+    pub(crate) fn tell_of_room(&self) {
+        self.0.wants_room.store(true, Ordering::Release);
+    }
+
     /// How many bytes wait.
     pub fn waiting(&self) -> usize {
-        self.0.bytes.load(Ordering::Relaxed)
+        self.0.bytes.load(Ordering::Acquire)
     }
 
     /// Moves all waiting frames to the end of `batch`. One task at a time may wait here.
@@ -164,29 +196,70 @@ impl Outbox {
         batch: &mut VecDeque<Frame>,
         poller: &mut Poller<'_>,
     ) -> Poll<Drained> {
-        if let Some(drained) = self.take(batch) {
+        let mut take = |queue: &mut Queue| {
+            batch.append(&mut queue.frames);
+            batch.extend(queue.large.drain(..).map(|(_, frame)| frame));
+            queue.bytes = 0;
+            true
+        };
+        self.poll_take(&mut take, poller)
+    }
+
+    /// Moves small frames and large ones to the ends of their queues: of the small all, of the large as many as
+    /// `room` bytes hold, and one more. One task at a time may wait here.
+    pub(super) fn poll_drain_lanes(
+        &self,
+        (small, large): (&mut VecDeque<Frame>, &mut VecDeque<(Ahead, Frame)>),
+        mut room: usize,
+        poller: &mut Poller<'_>,
+    ) -> Poll<Drained> {
+        let mut take = |queue: &mut Queue| {
+            let mut moved = !queue.frames.is_empty();
+            queue.bytes -= queue.frames.iter().map(Frame::len).sum::<usize>();
+            if small.is_empty() {
+                std::mem::swap(small, &mut queue.frames);
+            } else {
+                small.append(&mut queue.frames);
+            }
+            while room > 0
+                && let Some((ahead, frame)) = queue.large.pop_front()
+            {
+                room = room.saturating_sub(frame.len());
+                queue.bytes -= frame.len();
+                large.push_back((ahead, frame));
+                moved = true;
+            }
+            moved
+        };
+        self.poll_take(&mut take, poller)
+    }
+
+    fn poll_take(
+        &self,
+        take: &mut dyn FnMut(&mut Queue) -> bool,
+        poller: &mut Poller<'_>,
+    ) -> Poll<Drained> {
+        if let Some(drained) = self.take(take) {
             return Poll::Ready(drained);
         }
         self.0.writer.register(poller.waker());
-        self.take(batch).map_or(Poll::Pending, Poll::Ready)
+        self.take(take).map_or(Poll::Pending, Poll::Ready)
     }
 
-    fn take(&self, batch: &mut VecDeque<Frame>) -> Option<Drained> {
+    fn take(&self, take: &mut dyn FnMut(&mut Queue) -> bool) -> Option<Drained> {
         let mut queue = lock(&self.0.queue);
         if let QueueState::Overflowed(bytes) = queue.state {
             return Some(Drained::Overflow(bytes));
         }
-        if queue.frames.is_empty() {
+        if queue.frames.is_empty() && queue.large.is_empty() {
             return (queue.state == QueueState::Closed).then_some(Drained::End);
         }
-        queue.bytes = 0;
-        self.0.bytes.store(0, Ordering::Relaxed);
-        if batch.is_empty() {
-            std::mem::swap(batch, &mut queue.frames);
-        } else {
-            batch.append(&mut queue.frames);
+        let moved = take(&mut queue);
+        self.0.bytes.store(queue.bytes, Ordering::Release);
+        if moved && self.0.wants_room.swap(false, Ordering::AcqRel) {
+            self.0.closed.wake();
         }
-        Some(Drained::Frames)
+        moved.then_some(Drained::Frames)
     }
 }
 

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use super::codec::MOST_MESSAGE;
 use super::frame::{Frame, TransportError};
 use super::header::{Header, Kind};
+use super::passing::{Ahead, LARGE, may_pass};
 
-/// Messages beyond this size travel in parts of at most this size.
-pub(super) const PART: usize = 64 * 1024;
+/// A part is at most this large.
+const PART: usize = 64 * 1024;
+/// Larger messages travel in parts: a body of 64 KiB still goes whole, with the words around it.
+const WHOLE: usize = PART + LARGE;
 /// Messages that may be in parts at once, per direction.
 const MOST_PARTIAL: usize = 4;
 /// What every part's header begins with; a peer writes it exactly so.
@@ -28,14 +30,20 @@ pub(super) struct Splitter {
 
 #[derive(Debug)]
 struct Partial {
-    stream: u64,
-    kind: Kind,
-    id: u64,
-    route: Option<u64>,
-    /// Announced with the first part.
-    total: Option<u64>,
-    /// Header and newline, then the payload.
-    rest: VecDeque<Bytes>,
+    ahead: Ahead,
+    rest: Rest,
+}
+
+#[derive(Debug)]
+enum Rest {
+    Whole(Frame),
+    Parts {
+        stream: u64,
+        /// Announced with the first part.
+        total: Option<u64>,
+        /// Header and newline, then the payload.
+        rest: VecDeque<Bytes>,
+    },
 }
 
 impl Splitter {
@@ -43,80 +51,68 @@ impl Splitter {
         self.partial.is_empty()
     }
 
+    /// Whether another message may join those that are being sent.
+    pub(super) fn has_room(&self) -> bool {
+        self.partial.len() < MOST_PARTIAL
+    }
+
+    /// What is being sent.
+    pub(super) fn ahead(&self) -> impl Iterator<Item = &Ahead> + Clone {
+        self.partial.iter().map(|partial| &partial.ahead)
+    }
+
     /// Whether `frame` may be sent, although messages are still in parts.
-    ///
-    /// One subscription's or call's frames keep their order, and an answer stays behind the state that
-    /// its call changed.
     pub(super) fn lets_pass(&self, frame: &Frame) -> bool {
-        if self.partial.is_empty() {
-            return true;
-        }
-        if frame.len() > PART && self.partial.len() >= MOST_PARTIAL {
-            return false;
-        }
-        let Ok(header) = Header::parse(&frame.header) else {
-            return false;
-        };
-        let related = |partial: &Partial| (partial.route, partial.id) == (header.route, header.id);
-        let carries_state =
-            |partial: &Partial| matches!(partial.kind, Kind::Snapshot | Kind::State | Kind::Event);
-        let ordinary = |partial: &Partial| {
-            matches!(
-                partial.kind,
-                Kind::Call | Kind::Ok | Kind::Err | Kind::Snapshot | Kind::State | Kind::Event
-            )
-        };
-        match header.kind {
-            Kind::Ping | Kind::Pong => true,
-            // Nothing passes a frame of the connection itself.
-            _ if !self.partial.iter().all(ordinary) => false,
-            Kind::Call | Kind::Cancel | Kind::Credit => !self.partial.iter().any(related),
-            Kind::Ok | Kind::Err => !self
-                .partial
-                .iter()
-                .any(|partial| related(partial) || carries_state(partial)),
-            Kind::Snapshot | Kind::State | Kind::Event if header.targets.is_empty() => {
-                !self.partial.iter().any(related)
+        may_pass(frame, self.ahead())
+    }
+
+    pub(super) fn push(&mut self, ahead: Ahead, frame: Frame) {
+        let rest = match frame.len() <= WHOLE {
+            true => Rest::Whole(frame),
+            false => {
+                self.last += 1;
+                let mut head = BytesMut::from(&frame.header[..]);
+                head.extend_from_slice(b"\n");
+                Rest::Parts {
+                    stream: self.last,
+                    total: Some(frame.len() as u64),
+                    rest: VecDeque::from([head.freeze(), frame.payload]),
+                }
             }
-            _ => false,
-        }
+        };
+        self.partial.push_back(Partial { ahead, rest });
     }
 
-    pub(super) fn push(&mut self, frame: Frame) {
-        let (kind, id, route) = Header::parse(&frame.header)
-            .map_or((Kind::State, 0, None), |header| {
-                (header.kind, header.id, header.route)
-            });
-        self.last += 1;
-        let mut head = BytesMut::from(&frame.header[..]);
-        head.extend_from_slice(b"\n");
-        let total = Some(frame.len() as u64);
-        let rest = VecDeque::from([head.freeze(), frame.payload]);
-        self.partial.push_back(Partial {
-            stream: self.last,
-            kind,
-            id,
-            route,
-            total,
-            rest,
-        });
-    }
-
-    /// The next part, in turn among the messages.
+    /// The next whole message or part, in turn among the messages.
     pub(super) fn next(&mut self) -> Option<Frame> {
-        let mut partial = self.partial.pop_front()?;
-        let front = partial.rest.front_mut()?;
+        let partial = self.partial.pop_front()?;
+        let (stream, mut total, mut rest) = match partial.rest {
+            Rest::Whole(frame) => return Some(frame),
+            Rest::Parts {
+                stream,
+                total,
+                rest,
+            } => (stream, total, rest),
+        };
+        let front = rest.front_mut()?;
         let end = boundary(front, PART - 256);
         let payload = front.split_to(end);
         if front.is_empty() {
-            partial.rest.pop_front();
+            rest.pop_front();
         }
         let header = Header {
-            total: partial.total.take(),
-            ..Header::of(Kind::Part, partial.stream, None)
+            total: total.take(),
+            ..Header::of(Kind::Part, stream, None)
         };
-        if partial.rest.iter().any(|rest| !rest.is_empty()) {
-            self.partial.push_back(partial);
+        if rest.iter().any(|rest| !rest.is_empty()) {
+            self.partial.push_back(Partial {
+                ahead: partial.ahead,
+                rest: Rest::Parts {
+                    stream,
+                    total,
+                    rest,
+                },
+            });
         }
         Some(Frame {
             header: header.encode(),
@@ -151,7 +147,11 @@ struct Joining {
 
 impl Joiner {
     /// Takes one part; the message, if it was the last one.
-    pub(super) fn take(&mut self, part: &Frame) -> Result<Option<Bytes>, TransportError> {
+    pub(super) fn take(
+        &mut self,
+        part: &Frame,
+        limit: usize,
+    ) -> Result<Option<Bytes>, TransportError> {
         let header = Header::parse(&part.header)
             .map_err(|_| TransportError::Framing("a part's header cannot be read"))?;
         let at = match (
@@ -169,11 +169,8 @@ impl Joiner {
             }
             (None, Some(total)) => {
                 let size = usize::try_from(total).unwrap_or(usize::MAX);
-                if size > MOST_MESSAGE {
-                    return Err(TransportError::FrameTooLarge {
-                        size,
-                        limit: MOST_MESSAGE,
-                    });
+                if size > limit {
+                    return Err(TransportError::FrameTooLarge { size, limit });
                 }
                 if self.partial.len() >= MOST_PARTIAL {
                     return Err(TransportError::Framing(

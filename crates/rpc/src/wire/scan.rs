@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use smallvec::SmallVec;
 
 use super::header::HeaderError;
@@ -109,7 +110,8 @@ impl<'h> Reader<'h> {
                 .ok_or(HeaderError::Value(start))?;
             self.at += 1;
         }
-        if self.at == start {
+        let digits = &self.bytes[start..self.at];
+        if digits.is_empty() || (digits.len() > 1 && digits[0] == b'0') {
             Err(HeaderError::Value(start))
         } else {
             Ok(value)
@@ -191,11 +193,9 @@ impl<'h> Reader<'h> {
                 ) {
                     self.at += 1;
                 }
-                if self.at == start {
-                    Err(HeaderError::Syntax(start))
-                } else {
-                    Ok(())
-                }
+                serde_json::from_slice::<IgnoredAny>(&self.bytes[start..self.at])
+                    .map(drop)
+                    .map_err(|_| HeaderError::Syntax(start))
             }
         }
     }

@@ -130,7 +130,7 @@ on_both_transports! {
     async fn no_value_of_a_context_is_in_any_frame(stage: Stage) {
         let client = stage.client("ann").await;
         let worker = stage.worker("S0").await;
-        let cx = Context::background().with_value("context-secret".to_owned()).with_value(4711u64);
+        let cx = Context::background().with_value("context-secret".to_owned()).with_value(471_108_154_711u64);
         let models = client.attach(&stage, "S0").await;
         models.select(&cx, ModelRef::new("local", "large")).await.expect("it is available");
         models.state().ready(&cx).await.expect("no deadline");
@@ -140,7 +140,7 @@ on_both_transports! {
         assert!(frames.len() > 8);
         for (header, payload) in &frames {
             assert!(!header.contains("context-secret") && !payload.contains("context-secret"), "{header}");
-            assert!(!header.contains("4711") && !payload.contains("4711"), "{header}");
+            assert!(!header.contains("471108154711") && !payload.contains("471108154711"), "{header}");
             // No header is made of payload content.
             assert!(!header.contains("large"), "{header}");
         }

@@ -1,4 +1,4 @@
-//! A server, its clients and workers, over loopback or a Unix socket, with every frame on record.
+//! A server, its clients and workers, over loopback, a Unix socket or WebSocket, with every frame on record.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,14 +12,17 @@ use bezel_rpc::{
     Credential, ErrorCode, Frame, FrameSource, Hello, Limits, Link, PeerIdentity, Refusal, Role,
     Router, ServiceClient, ServiceTable, Transport, TransportError, loopback,
 };
-use bezel_sockets::{UnixListener, dial_unix};
+use bezel_sockets::{
+    Endpoint, UnixListener, WebSocketListener, WebSocketOptions, dial_unix, dial_websocket,
+};
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
+use tokio::sync::watch;
 
 use crate::contract::ModelsClient;
 use crate::provider::Catalogue;
 
-/// Runs each test over loopback and over a Unix socket.
+/// Runs each test over loopback, over a Unix socket and over WebSocket.
 macro_rules! on_both_transports {
     ($($(#[$attribute:meta])* async fn $name:ident($stage:ident: $ty:ty) $body:block)*) => {
         $(mod $name {
@@ -39,6 +42,12 @@ macro_rules! on_both_transports {
             async fn over_a_unix_socket() {
                 run(crate::stage::Stage::new(crate::stage::Medium::UnixSocket)).await;
             }
+
+            $(#[$attribute])*
+            #[tokio::test]
+            async fn over_websocket() {
+                run(crate::stage::Stage::new(crate::stage::Medium::WebSocket)).await;
+            }
         })*
     };
 }
@@ -48,6 +57,7 @@ pub(crate) use on_both_transports;
 pub enum Medium {
     Loopback,
     UnixSocket,
+    WebSocket,
 }
 
 /// What a peer received, header and payload as text.
@@ -63,6 +73,8 @@ pub struct Stage {
     /// What the server received from all peers.
     pub received: Record,
     path: PathBuf,
+    /// Where the server listens for WebSocket connections, once it does.
+    endpoint: watch::Receiver<Option<Endpoint>>,
     scope: TaskScope,
     _directory: tempfile::TempDir,
 }
@@ -121,6 +133,21 @@ impl Stage {
                 }
             });
         }
+        let (bound, endpoint) = watch::channel(None);
+        if medium == Medium::WebSocket {
+            let (acceptor, received) = (acceptor.clone(), Arc::clone(&received));
+            scope.spawn("listener", async move {
+                let options = WebSocketOptions::default();
+                let listening = WebSocketListener::bind("127.0.0.1:0", options).await;
+                let mut listener = listening.expect("it binds");
+                let endpoint: Endpoint = listener.url().parse().expect("an endpoint");
+                bound.send_replace(Some(endpoint));
+                loop {
+                    let (transport, peer) = listener.accept().await.expect("it accepts");
+                    acceptor.spawn(recorded(transport, &received), peer);
+                }
+            });
+        }
         Stage {
             medium,
             acceptor,
@@ -129,6 +156,7 @@ impl Stage {
             catalogue,
             received,
             path,
+            endpoint,
             scope,
             _directory: directory,
         }
@@ -141,6 +169,7 @@ impl Stage {
                 received: Arc::clone(&self.received),
             }),
             Medium::UnixSocket => dial_unix(&self.path),
+            Medium::WebSocket => Arc::new(WebSocketDial(self.endpoint.clone())),
         };
         Arc::new(TappedDial {
             inner,
@@ -317,8 +346,13 @@ impl Authenticate for Doorman {
                 owner: format!("owner-{token}"),
                 workspaces,
                 scopes,
+                credential: None,
             };
-            Ok(Authenticated { principal, role })
+            Ok(Authenticated {
+                principal,
+                role,
+                issued: None,
+            })
         })
     }
 }
@@ -335,6 +369,20 @@ impl Connect for LoopbackDial {
             self.acceptor
                 .spawn(recorded(theirs, &self.received), PeerIdentity::local());
             Ok(ours)
+        })
+    }
+}
+
+struct WebSocketDial(watch::Receiver<Option<Endpoint>>);
+
+impl Connect for WebSocketDial {
+    fn connect<'c>(&'c self, cx: &'c Context) -> BoxFuture<'c, Result<Transport, ConnectError>> {
+        Box::pin(async {
+            let mut bound = self.0.clone();
+            bound.wait_for(Option::is_some).await.expect("it binds");
+            let endpoint = bound.borrow().clone().expect("it is bound");
+            let dial = dial_websocket(endpoint, None).expect("no TLS, nothing to read");
+            dial.connect(cx).await
         })
     }
 }

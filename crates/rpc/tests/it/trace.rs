@@ -50,7 +50,7 @@ async fn a_routed_call_is_one_trace_from_caller_to_service() {
     let _worker = stage.worker("S0").await;
     let client = stage.client("ann").await;
     let models = client.attach(&stage, "S0").await;
-    let cx = Context::background();
+    let (cx, _span) = bezel_context::span!(&Context::background(), "ui.models.ask");
     let (_, _, trace) = models.whoami(&cx).await.expect("known");
     assert_eq!(trace, format!("{:032x}", cx.trace().trace_id()));
     let spans = spans.lock().expect("lock").clone();

@@ -15,11 +15,20 @@ use bezel_testkit::{FakeModelServer, RecordedRequest, Script, Turn};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 
+const HELP: &str = "\
+usage: fake-model-server SCRIPT.json|- [--port PORT] [--log FILE] [--until-stdin-ends]
+
+Prints its port on one line and answers like a model server, in every wire format.
+
+  SCRIPT.json          what to answer, turn by turn; `-` repeats a short text
+  --port PORT          listen there instead of on a free port
+  --log FILE           write one JSON line a request
+  --until-stdin-ends   end once standard input is closed
+";
+
 #[derive(Debug, thiserror::Error)]
 enum ProgramError {
-    #[error(
-        "usage: fake-model-server SCRIPT.json|- [--port PORT] [--log FILE] [--until-stdin-ends]"
-    )]
+    #[error("{}", HELP.lines().next().unwrap_or_default())]
     Usage,
     #[error("reading the script {path}: {cause}")]
     Read {
@@ -121,6 +130,13 @@ async fn run() -> Result<(), ProgramError> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args()
+        .skip(1)
+        .any(|word| word == "--help" || word == "-h")
+    {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

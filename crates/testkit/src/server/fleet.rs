@@ -192,6 +192,10 @@ impl FleetBackend for Backend {
         found.any(|session| reaches(principal, session))
     }
 
+    fn reaches(&self, principal: &Principal, session: &ManagedSession) -> bool {
+        reaches(principal, session)
+    }
+
     fn authorized(
         &self,
         cx: &Context,
@@ -241,6 +245,18 @@ impl FleetBackend for Backend {
             workspace_id: session.workspace_id.clone(),
             name: session.workspace_name.clone(),
         })))
+    }
+
+    fn register(&self, cx: &Context, directory: PathBuf) -> FleetResult<Workspace> {
+        let shown = directory.display().to_string();
+        let found = self.workspace(cx, directory);
+        async move {
+            found.await?.ok_or_else(|| FleetError::Directory {
+                directory: shown,
+                reason: "no session of this fake works there".into(),
+            })
+        }
+        .boxed()
     }
 
     fn in_directory(&self, cx: &Context, directory: PathBuf) -> FleetResult<Vec<ManagedSession>> {

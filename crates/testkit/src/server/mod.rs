@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bezel_api_server::host::{
-    Bindings, ControlBackend, CountsListener, ProcessBackend, StatusBackend, Subscription,
+    Bindings, ConnectionBackend, ControlBackend, CountsListener, ProcessBackend, StatusBackend,
+    Subscription,
 };
 use bezel_api_server::{
     AuthenticationDraft, AuthenticationPolicy, AuthorizationDraft, AuthorizationPolicy,
     ServerContext, ServerCounts, WorkerPolicy, WorkerPolicyDraft, WorkerProcess,
 };
-use bezel_context::{Context, Principal, TaskScope};
+use bezel_context::{ClientId, Context, Principal, TaskScope};
 use bezel_plugin::{
     AssembleOptions, Assembled, AssemblyError, Deadlines, Facet, Failure, Grant, Manifest,
     ManifestEntry, Registry, assemble,
@@ -106,6 +107,10 @@ impl StatusBackend for Host {
         jiff::Timestamp::UNIX_EPOCH
     }
 
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
     fn counts(&self) -> ServerCounts {
         let counts = *self.0.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.unwrap_or(ServerCounts {
@@ -150,6 +155,16 @@ impl ControlBackend for Host {
     }
 }
 
+impl ConnectionBackend for Host {
+    fn principals(&self) -> Vec<Principal> {
+        Vec::new()
+    }
+
+    fn end(&self, _client: &ClientId, _reason: &str) -> bool {
+        false
+    }
+}
+
 impl ProcessBackend for Host {
     fn processes(&self) -> Vec<WorkerProcess> {
         Vec::new()
@@ -175,6 +190,7 @@ impl FakeServerHost {
             status: Arc::new(Host(Arc::clone(&status))),
             control: Arc::new(Host(Arc::clone(&status))),
             processes: Arc::new(Host(Arc::clone(&status))),
+            connections: Arc::new(Host(Arc::clone(&status))),
             authentication: Registry::new(AuthenticationPolicy::closed()),
             authorization: Registry::new(AuthorizationPolicy::closed()),
             workers: Registry::new(WorkerPolicy::default()),
@@ -286,6 +302,7 @@ impl Authenticate for Known {
             Ok(Authenticated {
                 principal,
                 role: AcceptedRole::Presentation,
+                issued: None,
             })
         }
         .boxed()

@@ -10,7 +10,7 @@ use bezel_api_session::{
     PromptDraft, ProviderDraft, ProviderSet, SessionContext, SessionFacet, SessionParts,
     SystemPrompt, ToolDraft, ToolSet,
 };
-use bezel_context::{ClientId, Principal, Scopes, TaskScope, Workspaces};
+use bezel_context::{ClientId, Context, Principal, Scopes, TaskScope, Workspaces};
 use bezel_plugin::{
     AssembleOptions, Assembled, AssemblyError, Deadlines, Failure, Grant, Manifest, ManifestEntry,
     Registry, assemble,
@@ -135,6 +135,12 @@ impl FakeSession {
         })
     }
 
+    /// Resolves once the presentation's connection stands, for tests that begin with a call.
+    pub async fn connected(&self) {
+        let settled = self.client.settled(&Context::background()).await;
+        settled.expect("a connection over loopback stands");
+    }
+
     /// The facets' services as a presentation reaches them: over a connection.
     pub fn remote(&self) -> Remote {
         self.client.server()
@@ -189,10 +195,12 @@ impl Authenticate for Everyone {
                 owner: "owner".into(),
                 workspaces: Workspaces::All,
                 scopes: Scopes::all(),
+                credential: None,
             };
             Ok(Authenticated {
                 principal,
                 role: AcceptedRole::Presentation,
+                issued: None,
             })
         }
         .boxed()

@@ -1,7 +1,5 @@
-//! The fakes from outside, as a client of theirs sees them.
+//! Promises about the whole workspace that no single plugin can test.
 
-#![expect(clippy::unwrap_used, reason = "what a test cannot do, fails it")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod client;
-mod model_server;
-mod program;
+mod contracts;

@@ -76,3 +76,16 @@ fn a_script_that_is_none_fails_and_says_where() {
     assert!(said.contains("asnwer") && said.contains("line 1"), "{said}");
     std::fs::remove_file(&script).unwrap();
 }
+
+#[test]
+fn it_says_how_it_is_used() {
+    let helped = Command::new(PROGRAM).arg("--help").output().unwrap();
+    let said = String::from_utf8(helped.stdout).unwrap();
+    assert!(
+        helped.status.success() && said.contains("--until-stdin-ends"),
+        "{said}"
+    );
+    let wrong = Command::new(PROGRAM).output().unwrap();
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(!wrong.status.success() && said.contains("usage:"), "{said}");
+}

@@ -2,7 +2,8 @@
 //! machine or a peer, measured in the same run.
 //!
 //! A *workload* is a function that returns figures. What is compared is measured in interleaved
-//! rounds, so that other load on the machine hits both sides alike. A peer that is not installed and a
+//! rounds, so that other load on the machine hits both sides alike. Workloads of the wire are measured
+//! by the program that `crates/sockets/benches/wire` is; `--only wire` chooses all of them. A peer that is not installed and a
 //! workload that cannot run are named; nothing is made up for them.
 
 mod app_server;
@@ -14,18 +15,20 @@ mod processes;
 mod pty;
 mod report;
 mod stats;
+mod wire;
 mod workloads;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::command::{self, Usage};
 use crate::run::{Profile, build};
 use crate::workspace::Workspace;
 use peers::Peers;
 use report::{Figure, Report};
+use wire::Wire;
 use workloads::WORKLOADS;
 
 pub(crate) use measure::{COMMAND as MEASURE_COMMAND, command as measure_command};
@@ -48,7 +51,23 @@ struct Bench {
 struct Workload {
     name: &'static str,
     what: &'static str,
-    run: fn(&Bench) -> Result<Vec<Figure>>,
+    measure: Measure,
+}
+
+/// Who measures.
+enum Measure {
+    /// xtask, from outside of the built product.
+    Product(fn(&Bench) -> Result<Vec<Figure>>),
+    /// The wire's own program, which knows this workload by that name.
+    Wire(&'static str),
+}
+
+impl Workload {
+    /// Whether a name given on the command line means this one: its own, or its group's.
+    fn is(&self, name: &str) -> bool {
+        let rest = self.name.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    }
 }
 
 /// Runs the chosen workloads, writes `bench.json`, prints the table and fails when a target that was
@@ -57,24 +76,44 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
     let options = parse(arguments)?;
     if options.list {
         for workload in WORKLOADS {
-            println!("{:<10} {}", workload.name, workload.what);
+            println!("{:<12} {}", workload.name, workload.what);
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let bench = Bench {
-        bezel: build(workspace, Profile::Release, "bezel")?,
-        model_server: build(workspace, Profile::Release, "fake-model-server")?,
-        peers: Peers::find(options.peers),
-        rounds: options.rounds,
+    let chosen: Vec<&Workload> = WORKLOADS
+        .iter()
+        .filter(|workload| options.only.is_empty() || options.only.contains(&workload.name))
+        .collect();
+    let of_the_wire = |workload: &&Workload| matches!(workload.measure, Measure::Wire(_));
+    let with_peers = options.peers.is_some();
+    let peers = Peers::find(options.peers);
+    let mut report = Report::new(&peers, options.rounds)?;
+    // Only what is measured is built.
+    let bench = match chosen.iter().all(of_the_wire) {
+        true => None,
+        false => Some(Bench {
+            bezel: build(workspace, Profile::Release, "bezel")?,
+            model_server: build(workspace, Profile::Release, "fake-model-server")?,
+            peers,
+            rounds: options.rounds,
+        }),
     };
-    let mut report = Report::new(&bench.peers, options.rounds)?;
-    for workload in WORKLOADS {
-        if !options.only.is_empty() && !options.only.contains(&workload.name) {
-            continue;
-        }
+    let wire = match chosen.iter().any(of_the_wire) {
+        true => Some(Wire::build(workspace, with_peers, options.rounds)?),
+        false => None,
+    };
+    for workload in chosen {
         eprintln!("==> {}: {}", workload.name, workload.what);
-        match (workload.run)(&bench) {
-            Ok(figures) => report.add(workload.name, figures),
+        let measured = match (&workload.measure, &bench, &wire) {
+            (Measure::Product(run), Some(bench), _) => run(bench).map(|figures| (figures, vec![])),
+            (Measure::Wire(name), _, Some(wire)) => wire.run(name),
+            _ => bail!("what {} measures was not built", workload.name),
+        };
+        match measured {
+            Ok((figures, absent)) => {
+                report.add(workload.name, figures);
+                report.add_absent(absent);
+            }
             Err(error) => report.add_failure(workload.name, &error),
         }
     }
@@ -113,15 +152,15 @@ fn parse(arguments: &[String]) -> Result<Options> {
             "--list" => options.list = true,
             "--only" => {
                 let name = value()?;
-                let found = WORKLOADS.iter().find(|workload| workload.name == name);
-                let known: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
-                let unknown = || {
-                    Usage(format!(
-                        "no workload is called `{name}`; there are {}",
-                        known.join(", ")
-                    ))
-                };
-                options.only.push(found.ok_or_else(unknown)?.name);
+                let found = WORKLOADS.iter().filter(|workload| workload.is(name));
+                let before = options.only.len();
+                options.only.extend(found.map(|workload| workload.name));
+                if options.only.len() == before {
+                    let known: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+                    let known = known.join(", ");
+                    let text = format!("no workload is called `{name}`; there are {known}");
+                    return Err(Usage(text).into());
+                }
             }
             "--rounds" => {
                 let text = value()?;

@@ -19,6 +19,13 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// Whether one of a command's own arguments asks for the help; what follows `--` is for somebody else.
+pub(crate) fn asks_for_help(arguments: &[String]) -> bool {
+    let own = arguments.iter().take_while(|argument| *argument != "--");
+    own.into_iter()
+        .any(|argument| argument == "--help" || argument == "-h")
+}
+
 /// What `cargo run` puts into the environment of the program it starts. Nothing that xtask starts
 /// should see it: a nested cargo would rebuild, and the agent hands its environment to its tools.
 fn set_by_cargo_run(name: &str) -> bool {

@@ -21,7 +21,7 @@ cargo xtask COMMAND
   test [--group NAME]... [--list]  everything that must hold before a change lands
   tidy                             module docs, sizes, names, words per layer, links
   edges [--bless]                  who may depend on whom; --bless rewrites docs/edges.txt
-  bench [--only NAME]... [--rounds N] [--list]
+  bench [--only NAME]... [--rounds N] [--peers FOLDER] [--list]
                                    speed and memory against limits and peers of the same run;
                                    writes bench.json and prints a table
   help                             this text
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     if name == bench::MEASURE_COMMAND {
         return report(bench::measure_command(&rest));
     }
-    if matches!(name.as_str(), "" | "help" | "--help" | "-h") {
+    if matches!(name.as_str(), "" | "help" | "--help" | "-h") || command::asks_for_help(&rest) {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }

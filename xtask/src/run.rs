@@ -42,16 +42,27 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile, binary: &str) -> Re
     Ok(workspace.target()?.join(folder).join(binary))
 }
 
-/// Builds `bezel` and replaces this process with it, in the caller's directory. `bezel` opens the
-/// terminal interface where it has a terminal and plays the tour where it has none.
+/// Builds `bezel` and replaces this process with it, in the caller's directory: `bezel` with the
+/// arguments, else the terminal interface where there is a terminal and the tour where there is none.
 pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<ExitCode> {
     let (profile, passed) = parse(arguments)?;
     if !std::io::stderr().is_terminal() {
         eprintln!("Building bezel; the first build takes some minutes.");
     }
     let binary = build(workspace, profile, "bezel")?;
-    let error = command::program(&binary).args(passed).exec();
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let error = command::program(&binary)
+        .args(arguments_for_bezel(passed, terminal))
+        .exec();
     Err(error).with_context(|| format!("start {}", binary.display()))
+}
+
+/// Whoever looks at Bezel for the first time may have no terminal, and a model configured for another one.
+fn arguments_for_bezel(passed: &[String], terminal: bool) -> Vec<String> {
+    match passed {
+        [] if !terminal => vec!["tour".to_owned()],
+        passed => passed.to_vec(),
+    }
 }
 
 fn parse(arguments: &[String]) -> Result<(Profile, &[String])> {

@@ -73,6 +73,11 @@ const RULES: &[Rule] = &[
         check: documents::links,
     },
     Rule {
+        name: "design-notes",
+        advice: "give each note a row in the table of docs/design/README.md",
+        check: documents::design_notes,
+    },
+    Rule {
         name: "invariants",
         advice: "end each invariant with `Held by` and the walls, rules or tests that hold it",
         check: documents::invariants,

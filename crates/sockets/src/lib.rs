@@ -1,6 +1,11 @@
-//! Dial and listen: Unix sockets and, later, WebSocket.
+//! Dial and listen: Unix sockets and WebSocket.
 
 mod stream;
 mod unix;
+mod websocket;
 
 pub use unix::{BindError, UnixListener, dial_unix};
+pub use websocket::{
+    Endpoint, EndpointError, ListenError, ServerTls, TlsError, Trust, WebSocketListener,
+    WebSocketOptions, dial_websocket,
+};

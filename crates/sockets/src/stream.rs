@@ -69,6 +69,10 @@ struct Source {
 }
 
 impl FrameSource for Source {
+    fn set_limit(&mut self, bytes: usize) {
+        self.decoder.set_limit(bytes);
+    }
+
     fn poll_recv(
         &mut self,
         poller: &mut Poller<'_>,
@@ -95,7 +99,8 @@ impl Source {
             let mut guard = ready!(self.stream.poll_read_ready(poller))?;
             let partial = &mut self.partial;
             partial.extend_from_slice(&std::mem::take(&mut self.frames));
-            partial.reserve(FrameDecoder::missing(partial).clamp(self.next_read, LARGEST_READ));
+            let missing = self.decoder.missing(partial);
+            partial.reserve(missing.clamp(self.next_read, LARGEST_READ));
             let room = partial.capacity() - partial.len();
             match rustix::io::read(self.stream.get_ref(), spare_capacity(partial)) {
                 // A peer that was killed with data unread: its stream has ended all the same.
@@ -112,7 +117,7 @@ impl Source {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
-            if self.ended || FrameDecoder::missing(partial) == 0 {
+            if self.ended || self.decoder.missing(partial) == 0 {
                 self.frames = Bytes::from(std::mem::take(partial));
                 return Poll::Ready(Ok(()));
             }
@@ -138,11 +143,7 @@ impl FrameSink for Sink {
     ) -> Poll<Result<(), TransportError>> {
         loop {
             // New frames join those that are still being written, so that small ones may pass large ones.
-            let drained = match self.encoder.has_room() {
-                true => outbox.poll_drain(self.encoder.waiting(), poller),
-                false => outbox.poll_overflow(poller).map(Drained::Overflow),
-            };
-            match drained {
+            match self.encoder.poll_take(outbox, poller) {
                 Poll::Ready(Drained::Overflow(bytes)) => {
                     return Poll::Ready(Err(TransportError::Overflow(bytes)));
                 }

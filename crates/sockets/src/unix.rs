@@ -102,7 +102,11 @@ impl UnixListener {
         let (stream, _) = self.listener.accept().await?;
         let uid = stream.peer_cred()?.uid();
         let transport = transport(stream.into_std()?)?;
-        Ok((transport, PeerIdentity { uid: Some(uid) }))
+        let peer = PeerIdentity {
+            uid: Some(uid),
+            address: None,
+        };
+        Ok((transport, peer))
     }
 
     /// Where it listens.

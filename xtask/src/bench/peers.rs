@@ -131,8 +131,9 @@ impl Peers {
         self.found.iter().map(version).collect()
     }
 
-    pub(super) fn absent(&self) -> Vec<&'static str> {
+    pub(super) fn absent(&self) -> Vec<String> {
         let absent = |kind: &&Kind| self.named(kind.name).is_none();
-        KINDS.iter().filter(absent).map(|kind| kind.name).collect()
+        let named = |kind: &Kind| kind.name.to_owned();
+        KINDS.iter().filter(absent).map(named).collect()
     }
 }

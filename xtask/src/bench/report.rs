@@ -1,14 +1,17 @@
 //! Figures, and how they are written: JSON for machines, a Markdown table for people.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::peers::Peers;
+use super::stats::median;
 
 /// What a figure must reach.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Target {
     /// At most this many times the reference.
     AtMostTimes(f64),
@@ -64,7 +67,7 @@ impl Reference {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Figure {
     pub(super) name: String,
-    pub(super) unit: &'static str,
+    pub(super) unit: Cow<'static, str>,
     pub(super) ours: f64,
     /// What it is compared with; empty for an absolute target.
     pub(super) reference: String,
@@ -89,7 +92,7 @@ impl Figure {
             .map(|reference| ours / reference.value);
         Self {
             name: name.into(),
-            unit,
+            unit: unit.into(),
             ours,
             limit_or_peer: reference.as_ref().map(|reference| reference.value),
             reference: reference
@@ -98,6 +101,38 @@ impl Figure {
             ratio,
             target: target.to_string(),
             met: target.met(ours, ratio),
+        }
+    }
+
+    /// Of values that were measured once a round, each beside its reference: the middle ratio counts.
+    pub(super) fn of_rounds(
+        name: String,
+        unit: String,
+        ours: &[f64],
+        reference: Option<(&str, &[f64])>,
+        target: Target,
+    ) -> Self {
+        let middle = median(ours);
+        let ratio = reference.and_then(|(_, theirs)| {
+            let ratios: Vec<f64> = ours
+                .iter()
+                .zip(theirs)
+                .filter(|(_, theirs)| **theirs > 0.0)
+                .map(|(ours, theirs)| ours / theirs)
+                .collect();
+            (!ratios.is_empty()).then(|| median(&ratios))
+        });
+        Self {
+            name,
+            unit: unit.into(),
+            ours: middle,
+            limit_or_peer: reference.map(|(_, theirs)| median(theirs)),
+            reference: reference
+                .map(|(name, _)| name.to_owned())
+                .unwrap_or_default(),
+            ratio,
+            target: target.to_string(),
+            met: target.met(middle, ratio),
         }
     }
 }
@@ -132,7 +167,7 @@ pub(super) struct Report {
     rounds: usize,
     /// Peers that were measured, with their versions.
     peers: Vec<String>,
-    absent_peers: Vec<&'static str>,
+    absent_peers: Vec<String>,
     figures: Vec<Row>,
     failures: Vec<Failure>,
 }
@@ -173,6 +208,13 @@ impl Report {
         });
     }
 
+    /// Names peers that a workload could not compare with.
+    pub(super) fn add_absent(&mut self, names: Vec<String>) {
+        let new = |name: &String| !self.absent_peers.contains(name);
+        let names: Vec<String> = names.into_iter().filter(new).collect();
+        self.absent_peers.extend(names);
+    }
+
     /// Nothing missed its target and nothing failed. What could not be judged counts as neither.
     pub(super) fn all_met(&self) -> bool {
         self.failures.is_empty() && self.figures.iter().all(|row| row.figure.met != Some(false))
@@ -188,7 +230,7 @@ impl Report {
         );
         for Row { workload, figure } in &self.figures {
             let against = match figure.limit_or_peer {
-                Some(value) => format!("{} {}", figure.reference, shown(value, figure.unit)),
+                Some(value) => format!("{} {}", figure.reference, shown(value, &figure.unit)),
                 None => "–".to_owned(),
             };
             let ratio = figure
@@ -202,7 +244,7 @@ impl Report {
             text.push_str(&format!(
                 "| {workload} | {} | {} | {against} | {ratio} | {} | {met} |\n",
                 figure.name,
-                shown(figure.ours, figure.unit),
+                shown(figure.ours, &figure.unit),
                 figure.target,
             ));
         }

@@ -20,6 +20,12 @@ fn workloads_are_chosen_by_name_and_an_unknown_one_lists_the_known() {
         (options.rounds, options.peers),
         (3, Some(PathBuf::from("here")))
     );
+    let group = parse(&words("--only wire")).expect("valid").only;
+    assert!(
+        group.len() > 1 && group.iter().all(|name| name.starts_with("wire-")),
+        "{group:?}"
+    );
+    assert!(parse(&words("--only wir")).is_err());
     let error = parse(&words("--only nothing"))
         .expect_err("unknown")
         .to_string();

@@ -8,7 +8,7 @@ mod output;
 mod terminal;
 mod tools;
 
-use super::Workload;
+use super::{Measure, Workload};
 
 /// What one turn of a session that runs already took, of all processes together.
 #[derive(Debug, Clone, Copy)]
@@ -23,46 +23,86 @@ pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "machine",
         what: "the bare limits of this machine",
-        run: machine::run,
+        measure: Measure::Product(machine::run),
     },
     Workload {
         name: "answer",
         what: "`bezel run`, a text answer, nothing running before",
-        run: answer::run,
+        measure: Measure::Product(answer::run),
     },
     Workload {
         name: "tools",
         what: "20 tool calls in one turn: from the model's last byte to the next request",
-        run: tools::run,
+        measure: Measure::Product(tools::run),
     },
     Workload {
         name: "deltas",
         what: "20,000 text deltas in one answer, worker to server to presentation",
-        run: deltas::run,
+        measure: Measure::Product(deltas::run),
     },
     Workload {
         name: "output",
         what: "64 MiB of tool output into its saved file",
-        run: output::run,
+        measure: Measure::Product(output::run),
     },
     Workload {
         name: "start",
         what: "the terminal interface to a working composer",
-        run: terminal::start,
+        measure: Measure::Product(terminal::start),
     },
     Workload {
         name: "echo",
         what: "a key to its echo on the screen, idle and while an answer streams",
-        run: terminal::echo,
+        measure: Measure::Product(terminal::echo),
     },
     Workload {
         name: "memory",
         what: "server, terminal interface and one worker after a first turn; further idle workers",
-        run: memory::run,
+        measure: Measure::Product(memory::run),
     },
     Workload {
         name: "idle",
         what: "a session open and idle: wake-ups that nothing asked for",
-        run: memory::idle,
+        measure: Measure::Product(memory::idle),
+    },
+    Workload {
+        name: "wire-call",
+        what: "routed calls of 200 B, one and 64 in flight",
+        measure: Measure::Wire("call"),
+    },
+    Workload {
+        name: "wire-body",
+        what: "routed calls of 64 KiB, one and 64 in flight",
+        measure: Measure::Wire("body"),
+    },
+    Workload {
+        name: "wire-mixed",
+        what: "small calls while outputs of 64 KiB saturate their connection",
+        measure: Measure::Wire("mixed"),
+    },
+    Workload {
+        name: "wire-fanout",
+        what: "10,000 updates of a 4 KiB cell, 8 replicas, one stalled",
+        measure: Measure::Wire("fanout"),
+    },
+    Workload {
+        name: "wire-change",
+        what: "a small change of a 1 MiB state, 100 clients",
+        measure: Measure::Wire("change"),
+    },
+    Workload {
+        name: "wire-attach",
+        what: "attach to 50 cells of 4 KiB while a writer changes them; switch",
+        measure: Measure::Wire("attach"),
+    },
+    Workload {
+        name: "wire-idle",
+        what: "1,000 clients that do nothing",
+        measure: Measure::Wire("idle"),
+    },
+    Workload {
+        name: "wire-local",
+        what: "a call through a handle in one process",
+        measure: Measure::Wire("local"),
     },
 ];

@@ -39,3 +39,11 @@ fn a_failed_program_is_named_with_its_status() {
     let error = output(&mut program("no-such-program-here")).expect_err("it is absent");
     assert!(error.to_string().contains("no-such-program-here"));
 }
+
+#[test]
+fn a_command_is_asked_for_help_before_the_dashes_only() {
+    let words =
+        |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+    assert!(asks_for_help(&words("--help")) && asks_for_help(&words("--group -h")));
+    assert!(!asks_for_help(&words("-- --help")) && !asks_for_help(&words("--list")));
+}

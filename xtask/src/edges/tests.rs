@@ -39,6 +39,7 @@ fn sound() -> Graph {
         ("crates/rpc-macros", &["+syn"]),
         ("crates/rpc", &["context", "rpc-macros"]),
         ("crates/sockets", &["context", "rpc", "+tokio"]),
+        ("crates/telemetry", &["context", "+opentelemetry_sdk"]),
         ("crates/plugin", &["context", "kernel", "rpc"]),
         ("crates/session-types", &["context"]),
         ("crates/presentation", &["+syntect"]),
@@ -224,6 +225,12 @@ fn a_host_that_lists_sockets_breaches_sockets() {
     breach("sockets", &with_arrow("crates/hosts/server", "sockets"));
     breach("sockets", &with_arrow("plugins/chat/tui", "sockets"));
     breach("sockets", &with_arrow("crates/dist/tui", "sockets"));
+}
+
+#[test]
+fn a_host_that_lists_telemetry_breaches_telemetry() {
+    breach("telemetry", &with_arrow("crates/hosts/server", "telemetry"));
+    breach("telemetry", &with_arrow("plugins/chat/tui", "telemetry"));
 }
 
 #[test]

@@ -50,6 +50,15 @@ pub(crate) const WALLS: &[Wall] = &[
         },
     },
     Wall {
+        name: "telemetry",
+        rule: "only cli and attach list telemetry: nobody else decides whether spans leave",
+        check: |graph| {
+            listed_only_by(graph, Layer::Telemetry, |layer| {
+                matches!(layer, Layer::Cli | Layer::Attach)
+            })
+        },
+    },
+    Wall {
         name: "host-surroundings",
         rule: "hosts receive connect or listen and never read an address, an environment variable \
                or a secret",
@@ -152,6 +161,7 @@ const OWNERS: &[(&str, Owns)] = &[
     ("crossterm", is_terminal),
     ("syntect", |node| node.layer() == Layer::Presentation),
     ("pulldown-cmark", |node| node.layer() == Layer::Presentation),
+    ("opentelemetry_sdk", |node| node.layer() == Layer::Telemetry),
     ("clap", |node| {
         matches!(node.layer(), Layer::Cli | Layer::Attach | Layer::Testkit)
     }),
@@ -223,12 +233,13 @@ fn arrows(graph: &Graph) -> Vec<String> {
 fn may_list(from: &Crate, to: &Crate) -> bool {
     use Layer::{
         Api, Attach, Cli, Context, Contract, Dist, Facet, Harness, Host, Kernel, Plugin,
-        Presentation, Rpc, RpcMacros, SessionTypes, Sockets, Store, Testkit, Unknown, Xtask,
+        Presentation, Rpc, RpcMacros, SessionTypes, Sockets, Store, Telemetry, Testkit, Unknown,
+        Xtask,
     };
     let target = to.layer();
     match from.layer() {
         Context | RpcMacros | Xtask => false,
-        Kernel | SessionTypes => target == Context,
+        Kernel | SessionTypes | Telemetry => target == Context,
         // Text in, styled text out: no word of the product.
         Presentation => false,
         Rpc => matches!(target, Context | RpcMacros),
@@ -265,13 +276,21 @@ fn may_list(from: &Crate, to: &Crate) -> bool {
         },
         Cli => matches!(
             target,
-            Context | Rpc | Plugin | SessionTypes | Contract | Sockets | Dist(_) | Host(_)
+            Context
+                | Rpc
+                | Plugin
+                | SessionTypes
+                | Contract
+                | Sockets
+                | Telemetry
+                | Dist(_)
+                | Host(_)
         ),
         Attach => matches!(
             target,
-            Context | Rpc | Plugin | Sockets | Dist(Side::Tui) | Host(Side::Tui)
+            Context | Rpc | Plugin | Sockets | Telemetry | Dist(Side::Tui) | Host(Side::Tui)
         ),
-        Testkit => !matches!(target, Cli | Attach | Dist(_) | Facet(_)),
+        Testkit => !matches!(target, Cli | Attach | Dist(_) | Facet(_) | Telemetry),
         Unknown => true,
     }
 }

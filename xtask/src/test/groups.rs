@@ -71,8 +71,14 @@ pub(super) const GROUPS: &[Group] = &[
         run: |workspace| tools::ensure(workspace, Tool::Tmux).map(drop),
     },
     Group {
+        name: "network",
+        what: "network namespaces can be made, between which remote access is tested",
+        needs: &[],
+        run: tools::ensure_namespaces,
+    },
+    Group {
         name: "nextest",
-        what: "unit, property, crash, process, end-to-end and terminal tests",
+        what: "unit, property, crash, process, end-to-end, terminal and network tests",
         needs: &["build"],
         run: nextest,
     },
@@ -92,6 +98,8 @@ pub(super) const GROUPS: &[Group] = &[
 
 /// Tests that drive the product inside tmux live in modules called `terminal`.
 const TERMINAL: &str = r"test(/(^|::)terminal::/)";
+/// Tests that connect two machines' networks live in modules called `namespaces`.
+const NETWORK: &str = r"test(/(^|::)namespaces::/)";
 
 fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut cargo = command::cargo(workspace.root());
@@ -126,8 +134,16 @@ fn nextest(workspace: &Workspace) -> Result<()> {
         .arg("--no-fail-fast");
     command::without_incremental_caches_in_ci(&mut nextest);
     // Without tmux the group `terminal` has said so, and the rest can still run.
+    let mut filters = Vec::new();
     if tools::find(workspace, Tool::Tmux)?.is_none() {
-        nextest.args(["--filterset", &format!("not {TERMINAL}")]);
+        filters.push(format!("not {TERMINAL}"));
+    }
+    // The same of the group `network`.
+    if tools::ensure_namespaces(workspace).is_err() {
+        filters.push(format!("not {NETWORK}"));
+    }
+    if !filters.is_empty() {
+        nextest.args(["--filterset", &filters.join(" and ")]);
     }
     command::run(&mut nextest)
 }

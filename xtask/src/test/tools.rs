@@ -9,21 +9,31 @@ use anyhow::Result;
 use crate::command;
 use crate::workspace::Workspace;
 
-/// A group cannot run here: the program it needs is absent and could not be installed.
+/// A group cannot run here.
 #[derive(Debug)]
-pub(super) struct Unavailable {
-    program: &'static str,
-    tried: Vec<String>,
+pub(super) enum Unavailable {
+    /// The program it needs is absent and could not be installed.
+    Absent {
+        program: &'static str,
+        tried: Vec<String>,
+    },
+    /// What it does is not allowed here.
+    Forbidden { what: &'static str, reason: String },
 }
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "`{}` is not installed ({}); install it and run again",
-            self.program,
-            self.tried.join("; ")
-        )
+        match self {
+            Self::Absent { program, tried } => write!(
+                formatter,
+                "`{program}` is not installed ({}); install it and run again",
+                tried.join("; ")
+            ),
+            Self::Forbidden { what, reason } => write!(
+                formatter,
+                "{what} is not allowed here ({reason}); run again as root, outside a container without that right"
+            ),
+        }
     }
 }
 
@@ -34,6 +44,8 @@ pub(super) enum Tool {
     Nextest,
     Deny,
     Tmux,
+    /// `ip` of iproute2.
+    Ip,
 }
 
 /// Where a tool can come from, in the order that is tried.
@@ -52,6 +64,7 @@ impl Tool {
             Self::Nextest => "cargo-nextest",
             Self::Deny => "cargo-deny",
             Self::Tmux => "tmux",
+            Self::Ip => "ip",
         }
     }
 
@@ -72,6 +85,9 @@ impl Tool {
                 Source::Crate { name: "cargo-deny" },
             ],
             Self::Tmux => &[Source::Debian { package: "tmux" }],
+            Self::Ip => &[Source::Debian {
+                package: "iproute2",
+            }],
         }
     }
 }
@@ -99,11 +115,28 @@ pub(super) fn ensure(workspace: &Workspace, tool: Tool) -> Result<PathBuf> {
             Err(reason) => tried.push(format!("{reason:#}")),
         }
     }
-    Err(Unavailable {
+    Err(Unavailable::Absent {
         program: tool.program(),
         tried,
     }
     .into())
+}
+
+/// Makes a network namespace and takes it away again; fails with [`Unavailable`] where that is not allowed.
+pub(super) fn ensure_namespaces(workspace: &Workspace) -> Result<()> {
+    let program = ensure(workspace, Tool::Ip)?;
+    let name = format!("bezel-probe-{}", std::process::id());
+    let netns = |verb| {
+        let mut ip = command::program(&program);
+        command::output(ip.args(["netns", verb, &name]))
+    };
+    netns("add")
+        .and_then(|_| netns("del"))
+        .map_err(|error| Unavailable::Forbidden {
+            what: "a network namespace",
+            reason: format!("{error:#}"),
+        })?;
+    Ok(())
 }
 
 fn install(root: &Path, tools: &Path, source: &Source) -> Result<()> {

@@ -252,6 +252,25 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Each design note has its row in the table of notes.
+pub(super) fn design_notes(tree: &Tree) -> Vec<Finding> {
+    const NOTES: &str = "docs/design/";
+    const TABLE: &str = "docs/design/README.md";
+    let table = tree.files.get(TABLE).map_or("", String::as_str);
+    let rows: BTreeSet<&str> = prose(table)
+        .filter(|(_, line)| line.starts_with("| ["))
+        .filter_map(|(_, line)| line.split("](").nth(1)?.split(')').next())
+        .collect();
+    let notes = tree
+        .files
+        .keys()
+        .filter_map(|path| path.strip_prefix(NOTES));
+    notes
+        .filter(|note| is_markdown(note) && *note != "README.md" && !rows.contains(note))
+        .map(|note| Finding::new(TABLE, 0, format!("no row for `{note}`")))
+        .collect()
+}
+
 /// Each bullet under the heading "Invariants" says what holds it, and that exists: a wall of
 /// `edges`, a rule of `tidy`, or a test function. Every wall is named by some bullet.
 pub(super) fn invariants(tree: &Tree) -> Vec<Finding> {

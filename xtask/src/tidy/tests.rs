@@ -315,6 +315,20 @@ fn a_link_to_nowhere_is_found() {
 }
 
 #[test]
+fn a_design_note_without_a_row_is_found() {
+    let table = "| Note | Decision |\n|---|---|\n| [0001](0001-a.md) | a |\n";
+    check(
+        "design-notes",
+        &[
+            ("docs/design/README.md", table),
+            ("docs/design/0001-a.md", "# 0001: A\n"),
+            ("docs/design/0002-b.md", "# 0002: B\n"),
+        ],
+        &["docs/design/README.md: no row for `0002-b.md`"],
+    );
+}
+
+#[test]
 fn an_invariant_that_nothing_holds_is_found() {
     let walls: Vec<String> = wall_names().map(|name| format!("`{name}`")).collect();
     let sound = format!(

@@ -77,6 +77,11 @@ impl HostStatus {
         self.backend.started_at()
     }
 
+    /// The time, as the server's records bear it.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.backend.now()
+    }
+
     /// How many it serves now.
     pub fn counts(&self) -> ServerCounts {
         self.backend.counts()

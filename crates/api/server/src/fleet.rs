@@ -101,6 +101,12 @@ impl ManagedSessions {
         self.backend.is_reachable(principal, session_id)
     }
 
+    /// Whether a principal may reach this session. Unlike [`ManagedSessions::is_reachable`] it also
+    /// judges one that was deleted, as the record of a change still shows it.
+    pub fn reaches(&self, principal: &Principal, session: &ManagedSession) -> bool {
+        self.backend.reaches(principal, session)
+    }
+
     /// One session, where the principal of `cx` may reach it.
     pub fn authorized(
         &self,
@@ -128,6 +134,11 @@ impl ManagedSessions {
         directory: &Path,
     ) -> Result<Option<Workspace>, FleetError> {
         self.backend.workspace(cx, directory.to_owned()).await
+    }
+
+    /// The workspace that a directory lies in, registered where it is new; it must be within reach.
+    pub async fn register(&self, cx: &Context, directory: &Path) -> Result<Workspace, FleetError> {
+        self.backend.register(cx, directory.to_owned()).await
     }
 
     /// The sessions of exactly this directory that the principal of `cx` may reach, the newest change

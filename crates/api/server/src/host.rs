@@ -30,6 +30,8 @@ pub trait FleetBackend: Send + Sync + 'static {
     fn snapshot(&self) -> Vec<ManagedSession>;
     /// Whether a principal may reach a session.
     fn is_reachable(&self, principal: &Principal, session_id: &SessionId) -> bool;
+    /// Whether a principal may reach this session, or might have, where it is deleted.
+    fn reaches(&self, principal: &Principal, session: &ManagedSession) -> bool;
     /// One session, where the principal of `cx` may reach it.
     fn authorized(
         &self,
@@ -42,6 +44,8 @@ pub trait FleetBackend: Send + Sync + 'static {
     fn on_changed(&self, listener: ChangeListener) -> Subscription;
     /// The registered workspace of a directory.
     fn workspace(&self, cx: &Context, directory: PathBuf) -> FleetResult<Option<Workspace>>;
+    /// The workspace of a directory, registered where it is new.
+    fn register(&self, cx: &Context, directory: PathBuf) -> FleetResult<Workspace>;
     /// The reachable sessions of a directory.
     fn in_directory(&self, cx: &Context, directory: PathBuf) -> FleetResult<Vec<ManagedSession>>;
     /// Creates and launches.
@@ -94,6 +98,8 @@ pub trait StatusBackend: Send + Sync + 'static {
     fn version(&self) -> String;
     /// When the server started.
     fn started_at(&self) -> jiff::Timestamp;
+    /// The time.
+    fn now(&self) -> jiff::Timestamp;
     /// How many it serves.
     fn counts(&self) -> ServerCounts;
     /// Subscribes to the counts.
@@ -104,6 +110,14 @@ pub trait StatusBackend: Send + Sync + 'static {
 pub trait ControlBackend: Send + Sync + 'static {
     /// Asks for the end.
     fn request_stop(&self);
+}
+
+/// The connected presentations.
+pub trait ConnectionBackend: Send + Sync + 'static {
+    /// For whom each acts.
+    fn principals(&self) -> Vec<Principal>;
+    /// Ends one at once.
+    fn end(&self, client: &ClientId, reason: &str) -> bool;
 }
 
 /// The worker processes.
@@ -125,6 +139,8 @@ pub struct Bindings {
     pub control: Arc<dyn ControlBackend>,
     /// Worker processes.
     pub processes: Arc<dyn ProcessBackend>,
+    /// Connected presentations.
+    pub connections: Arc<dyn ConnectionBackend>,
     /// Authentication methods.
     pub authentication: Registry<AuthenticationDraft>,
     /// Authorisation rules.
@@ -144,6 +160,7 @@ impl Bindings {
             workers: self.workers.contributions(&scope),
             control: Arc::clone(&self.control),
             processes: Arc::clone(&self.processes),
+            connections: Arc::clone(&self.connections),
             scope,
         }
     }

@@ -8,8 +8,8 @@
 //!   [`WorkerPolicyDraft`];
 //! - [`HostStatus`]: the server itself, to look at.
 //!
-//! A manifest may grant two capabilities more: [`WORKERS_GRANT`] for [`WorkerProcesses`], [`STOP_GRANT`]
-//! for [`Shutdown`]. Built-ins have no other way to them.
+//! A manifest may grant three capabilities more: [`WORKERS_GRANT`] for [`WorkerProcesses`], [`STOP_GRANT`]
+//! for [`Shutdown`], [`CONNECTIONS_GRANT`] for [`Connections`]. Built-ins have no other way to them.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -35,6 +35,10 @@
 //!     }
 //!     match cx.shutdown() {
 //!         Ok(server) => server.request(),
+//!         Err(missing) => println!("{missing}"),
+//!     }
+//!     match cx.connections() {
+//!         Ok(connections) => println!("{} are connected", connections.principals().len()),
 //!         Err(missing) => println!("{missing}"),
 //!     }
 //! }
@@ -102,6 +106,12 @@
 //! }
 //! ```
 //!
+//! ```compile_fail,E0616
+//! fn reach(cx: bezel_api_server::ServerContext) {
+//!     cx.connections;
+//! }
+//! ```
+//!
 //! the registries as a whole:
 //!
 //! ```compile_fail,E0599
@@ -149,6 +159,7 @@ use std::sync::Arc;
 
 use bezel_plugin::{Contributions, FacetScope};
 
+mod connections;
 mod control;
 mod fleet;
 #[doc(hidden)]
@@ -156,6 +167,7 @@ pub mod host;
 mod policy;
 mod session;
 
+pub use connections::{CONNECTIONS_GRANT, Connections};
 pub use control::{
     HostStatus, NotGranted, STOP_GRANT, ServerCounts, Shutdown, WORKERS_GRANT, WorkerProcess,
     WorkerProcesses,
@@ -164,7 +176,7 @@ pub use fleet::{Attachments, Fleet, FleetError, ManagedSessions};
 pub use policy::{
     Access, AccessRequest, Attempt, AuthenticationDraft, AuthenticationMethod,
     AuthenticationPolicy, AuthorizationDraft, AuthorizationPolicy, AuthorizationRule, Granted,
-    Presented, Restart, Verdict, WorkerPolicy, WorkerPolicyDraft,
+    IssuedCredential, Presented, Restart, Verdict, WorkerPolicy, WorkerPolicyDraft,
 };
 pub use session::{
     Commit, CreateManaged, LaunchEnvironment, ManagedSession, PermissionMode, SessionChange,
@@ -187,6 +199,7 @@ pub struct ServerContext {
     pub workers: Contributions<WorkerPolicyDraft>,
     control: Arc<dyn host::ControlBackend>,
     processes: Arc<dyn host::ProcessBackend>,
+    connections: Arc<dyn host::ConnectionBackend>,
 }
 
 impl Deref for ServerContext {
@@ -208,6 +221,12 @@ impl ServerContext {
     pub fn shutdown(&self) -> Result<Shutdown, NotGranted> {
         self.granted(STOP_GRANT)?;
         Ok(Shutdown::new(Arc::clone(&self.control)))
+    }
+
+    /// The connected presentations, where the manifest grants [`CONNECTIONS_GRANT`].
+    pub fn connections(&self) -> Result<Connections, NotGranted> {
+        self.granted(CONNECTIONS_GRANT)?;
+        Ok(Connections::new(Arc::clone(&self.connections)))
     }
 
     fn granted(&self, grant: &'static str) -> Result<(), NotGranted> {

@@ -81,6 +81,9 @@ impl fmt::Debug for LaunchEnvironment {
 /// How a new session begins.
 #[derive(Debug, Clone)]
 pub struct CreateManaged {
+    /// The id that it gets; where its owner has such a session already, that one is returned. Without one
+    /// it gets a new id.
+    pub session_id: Option<SessionId>,
     /// Whose it will be: the owner of the principal that asks.
     pub owner: String,
     /// For people; without one the first commit that brings a title gives it.

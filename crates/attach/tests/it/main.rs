@@ -55,3 +55,25 @@ fn without_the_servers_token_or_a_terminal_it_says_so() {
     refused(&output, 1, "terminal");
     assert!(!String::from_utf8_lossy(&output.stderr).contains("secret"));
 }
+
+#[test]
+fn a_server_elsewhere_needs_a_pairing_and_encryption() {
+    let home = tempfile::tempdir().unwrap();
+    let here = "http://127.0.0.1:9";
+    refused(&attach(home.path(), &[here]), 1, "is not paired with");
+    refused(
+        &attach(home.path(), &[here, "--code", "AAAAA-AAAAA"]),
+        1,
+        "cannot reach http://127.0.0.1:9",
+    );
+    refused(
+        &attach(home.path(), &["http://192.0.2.1:9"]),
+        1,
+        "--allow-insecure",
+    );
+    refused(
+        &attach(home.path(), &[here, "--socket", "/x", "--token", "/x"]),
+        2,
+        "cannot be used with",
+    );
+}

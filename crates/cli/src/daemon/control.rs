@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-use super::lock::{LockError, Owner, ServerLock, StartLock};
+use super::leftovers;
+use super::lock::{LockError, Owner, ServerLock, StartLock, open_elsewhere};
+use super::serve::server_paths;
 use crate::paths::{Paths, PathsError};
 
 /// How long a server may take to end; its workers and clients are told first.
@@ -22,6 +24,8 @@ pub enum Status {
     Running(Owner),
     /// One holds the lock and takes no connections: it starts, ends or hangs.
     Silent(Owner),
+    /// A standalone Bezel has the sessions.
+    Standalone(Owner),
     /// None runs.
     Stopped,
 }
@@ -49,6 +53,9 @@ pub enum ControlError {
         /// The lock file.
         lock: PathBuf,
     },
+    /// It is no server, and a person sits before it.
+    #[error("{}", open_elsewhere(.0.pid))]
+    Standalone(Owner),
     /// It did not end in time.
     #[error(
         "the server, process {pid}, does not end; sessions are safe on disk: `kill -9 {pid}` ends it"
@@ -80,6 +87,9 @@ pub fn status(paths: &Paths) -> Result<Status, ControlError> {
     let Some(owner) = ServerLock::holder(&turn, &paths.server_lock())? else {
         return Ok(Status::Stopped);
     };
+    if owner.standalone {
+        return Ok(Status::Standalone(owner));
+    }
     match UnixStream::connect(&socket) {
         Ok(_) => Ok(Status::Running(owner)),
         Err(_) => Ok(Status::Silent(owner)),
@@ -97,6 +107,9 @@ pub fn stop(paths: &Paths) -> Result<Option<Owner>, ControlError> {
     let Some(owner) = ServerLock::holder(&turn, &lock)? else {
         return Ok(None);
     };
+    if owner.standalone {
+        return Err(ControlError::Standalone(owner));
+    }
     let pid = i32::try_from(owner.pid).ok().and_then(Pid::from_raw);
     let Some(pid) = pid else {
         return Err(ControlError::Nameless { lock });
@@ -117,16 +130,40 @@ pub fn stop(paths: &Paths) -> Result<Option<Owner>, ControlError> {
     Ok(Some(owner))
 }
 
-/// The last `lines` lines of the server's log, or of a session's.
-pub fn logs(paths: &Paths, session: Option<&str>, lines: usize) -> Result<Vec<u8>, ControlError> {
-    let file = match session {
-        None => paths.server_log(),
-        Some(prefix) => session_log(paths, prefix)?,
-    };
-    match last_lines(&file, lines) {
+/// Ends the workers that a server has left which died, and says how many there were. For when none runs.
+pub fn stop_left_workers(paths: &Paths) -> Result<usize, ControlError> {
+    if !paths.run.exists() {
+        return Ok(0);
+    }
+    // Nobody can start a server meanwhile, which would take them over.
+    let turn = StartLock::take(&paths.start_lock())?;
+    if ServerLock::holder(&turn, &paths.server_lock())?.is_some() {
+        return Ok(0);
+    }
+    let sessions = server_paths(paths).sessions;
+    // As the kernel tells the names of open files.
+    Ok(leftovers::end_workers(
+        &sessions.canonicalize().unwrap_or(sessions),
+    ))
+}
+
+/// The log of the server, or of the session whose id begins or ends so.
+pub fn log_file(paths: &Paths, session: Option<&str>) -> Result<PathBuf, ControlError> {
+    match session {
+        None => Ok(paths.server_log()),
+        Some(prefix) => session_log(paths, prefix),
+    }
+}
+
+/// The last `lines` lines of a log; nothing where there is no such file yet.
+pub fn logs(file: &Path, lines: usize) -> Result<Vec<u8>, ControlError> {
+    match last_lines(file, lines) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(ControlError::Log { file, error }),
+        Err(error) => {
+            let file = file.to_owned();
+            Err(ControlError::Log { file, error })
+        }
     }
 }
 
@@ -136,8 +173,9 @@ fn session_log(paths: &Paths, prefix: &str) -> Result<PathBuf, ControlError> {
     let directory = exact.parent().ok_or_else(unknown)?;
     let entries = std::fs::read_dir(directory).map_err(|_| unknown())?;
     let named = |path: &Path| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        path.file_stem()
+            .map(|name| name.to_string_lossy())
+            .is_some_and(|name| name.starts_with(prefix) || name.ends_with(prefix))
     };
     let mut found = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -204,9 +242,10 @@ mod tests {
         let paths = Paths::under(home.path().to_owned());
         assert_eq!(status(&paths).unwrap(), Status::Stopped);
         assert_eq!(stop(&paths).unwrap(), None);
-        assert!(logs(&paths, None, 5).unwrap().is_empty());
+        let log = log_file(&paths, None).unwrap();
+        assert!(logs(&log, 5).unwrap().is_empty());
         assert!(matches!(
-            logs(&paths, Some("x"), 5),
+            log_file(&paths, Some("x")),
             Err(ControlError::UnknownSession(_))
         ));
     }

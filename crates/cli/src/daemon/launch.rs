@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bezel_context::{Context, Spawner};
 use bezel_host_server::{LaunchError, LaunchedWorker, WorkerExit, WorkerLauncher, WorkerStart};
 use bezel_rpc::Connect;
+use bezel_session_types::{SESSION_VARIABLE, SessionId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -16,6 +17,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
+use super::leftovers;
 use super::start::itself;
 use crate::logging;
 use crate::paths::Paths;
@@ -51,6 +53,7 @@ impl ProcessLauncher {
         command
             .arg0("bezel-worker")
             .arg("worker")
+            .env_remove(SESSION_VARIABLE)
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -92,6 +95,10 @@ impl ProcessLauncher {
 }
 
 impl WorkerLauncher for ProcessLauncher {
+    fn clear(&self, session_id: &SessionId) -> usize {
+        leftovers::end(session_id)
+    }
+
     fn launch(
         &self,
         _cx: &Context,

@@ -1,4 +1,7 @@
 //! Who is the server, and who may start one: two locks that the kernel releases when their holder dies.
+//!
+//! A standalone Bezel holds the first one too: it has the sessions open, and whoever finds no server has to
+//! be told why none can be started.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -18,6 +21,9 @@ pub struct Owner {
     pub version: String,
     /// When it started, RFC 3339.
     pub started_at: String,
+    /// Whether it is a standalone Bezel: it has the sessions and serves nobody else.
+    #[serde(default)]
+    pub standalone: bool,
 }
 
 /// Held by the server while it lives. Processes that it starts do not inherit it.
@@ -35,8 +41,8 @@ pub struct StartLock {
 /// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another server lives.
-    #[error("a server already runs{}; `bezel server status` says more, `bezel server stop` ends it", named(.owner))]
+    /// Another server lives, or a standalone Bezel.
+    #[error("{}", held(.owner))]
     Held {
         /// Which, where its file tells.
         owner: Option<Owner>,
@@ -51,6 +57,23 @@ pub enum LockError {
     },
 }
 
+fn held(owner: &Option<Owner>) -> String {
+    match owner {
+        Some(owner) if owner.standalone => open_elsewhere(owner.pid),
+        owner => format!(
+            "a server already runs{}; `bezel server status` says more, `bezel server stop` ends it",
+            named(owner)
+        ),
+    }
+}
+
+/// What to do while a standalone Bezel has the sessions.
+pub fn open_elsewhere(pid: u32) -> String {
+    format!(
+        "a standalone Bezel (process {pid}) has the sessions open, so that no server can run: leave it first (Ctrl+D)"
+    )
+}
+
 fn named(owner: &Option<Owner>) -> String {
     owner
         .as_ref()
@@ -61,6 +84,15 @@ fn named(owner: &Option<Owner>) -> String {
 impl ServerLock {
     /// Makes this process the server, or says who is.
     pub fn take(path: &Path) -> Result<Self, LockError> {
+        Self::take_as(path, false)
+    }
+
+    /// Keeps servers away while this process has the sessions itself, or says who has them.
+    pub fn take_standalone(_start: &StartLock, path: &Path) -> Result<Self, LockError> {
+        Self::take_as(path, true)
+    }
+
+    fn take_as(path: &Path, standalone: bool) -> Result<Self, LockError> {
         let wrong = |error: io::Error| LockError::File {
             file: path.to_owned(),
             error,
@@ -81,6 +113,7 @@ impl ServerLock {
             started_at: jiff::Timestamp::now()
                 .strftime("%Y-%m-%dT%H:%M:%SZ")
                 .to_string(),
+            standalone,
         };
         let text = serde_json::to_vec(&owner).map_err(|error| wrong(error.into()))?;
         file.set_len(0)
@@ -106,6 +139,7 @@ impl ServerLock {
                 pid: 0,
                 version: String::new(),
                 started_at: String::new(),
+                standalone: false,
             }))),
             Err(error) => Err(wrong(error.into())),
         }
@@ -183,6 +217,21 @@ mod tests {
         );
         drop(first);
         assert_eq!(ServerLock::holder(&start, &path).unwrap(), None);
+    }
+
+    #[test]
+    fn whoever_finds_a_standalone_bezel_is_told_to_leave_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("server.lock");
+        let start = StartLock::take(&directory.path().join("start.lock")).unwrap();
+        let _standalone = ServerLock::take_standalone(&start, &path).unwrap();
+        let error = ServerLock::take(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("standalone") && error.contains("leave it"),
+            "{error}"
+        );
+        let holder = ServerLock::holder(&start, &path).unwrap();
+        assert!(holder.is_some_and(|owner| owner.standalone));
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 mod control;
 mod launch;
+mod leftovers;
 mod lock;
 mod serve;
+mod serving;
 mod start;
 mod token;
 
-pub use control::{Status, logs, status, stop};
-pub use lock::Owner;
+pub use control::{ControlError, Status, log_file, logs, status, stop, stop_left_workers};
+pub use lock::{LockError, Owner, ServerLock, StartLock, open_elsewhere};
 pub use serve::{owner, serve, server_paths};
+pub use serving::{Remote, served_url};
 pub use start::{StartError, ensure_running};
 pub use token::{TokenError, read_or_create_token};

@@ -1,6 +1,7 @@
 //! The server's own process.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,34 +12,46 @@ use bezel_host_server::{
 };
 use bezel_plugin::Deadlines;
 use bezel_rpc::{PeerIdentity, Transport};
-use bezel_sockets::UnixListener;
+use bezel_sockets::{UnixListener, WebSocketListener};
+use bezel_telemetry::Process;
 use futures::future::BoxFuture;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::launch::ProcessLauncher;
 use super::lock::{ServerLock, StartLock};
+use super::serving::{self, Remote};
 use super::start::Announcement;
 use super::token::read_or_create_token;
 use crate::config::{self, Config, Sources};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::paths::{Paths, create_private};
-use crate::{logging, manifest, setup};
+use crate::{logging, manifest, setup, telemetry};
+
+/// How often it is looked whether the socket's file is there; a client waits longer for a server.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// How long the watchers of worker processes get at the end.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// Serves until it is asked to end. `announced` when a client waits on standard output for it.
-pub fn serve(paths: &Paths, announced: bool) -> Outcome {
-    let outcome = start_and_serve(paths, announced);
+/// Serves until it is asked to end. `announced` when a client waits on standard output for it, `remote`
+/// where other machines may connect.
+pub fn serve(paths: &Paths, announced: bool, remote: Option<Remote>) -> Outcome {
+    let outcome = start_and_serve(paths, announced, remote);
     if let (true, Err(Failure::Message(_, error))) = (announced, &outcome) {
         announce(&Announcement::Refused(format!("{error:#}")));
     }
     outcome
 }
 
-fn start_and_serve(paths: &Paths, announced: bool) -> Outcome {
-    logging::start(logging::Target::StandardError).map_err(Failure::usage)?;
+fn start_and_serve(paths: &Paths, announced: bool, remote: Option<Remote>) -> Outcome {
+    // Standard error is a log where a client started this process, and a person's terminal in `bezel serve`.
+    let log = match &remote {
+        Some(_) => logging::Target::File(paths.server_log()),
+        None => logging::Target::StandardError,
+    };
+    logging::start_with_spans(log, telemetry::of_process(Process::Server))
+        .map_err(Failure::usage)?;
     paths.create_run().map_err(Failure::failed)?;
     // A client that waits holds this lock; by hand, nobody does, and others must not probe meanwhile.
     let turn = if announced {
@@ -64,7 +77,7 @@ fn start_and_serve(paths: &Paths, announced: bool) -> Outcome {
         .build()
         .context("cannot start the server's runtime")
         .map_err(Failure::failed)?;
-    runtime.block_on(run(paths, &config, token, announced, turn))
+    runtime.block_on(run(paths, &config, token, announced, turn, remote))
 }
 
 async fn run(
@@ -73,20 +86,30 @@ async fn run(
     token: String,
     announced: bool,
     turn: Option<StartLock>,
+    remote: Option<Remote>,
 ) -> Outcome {
     let tasks = TaskScope::new();
-    let socket =
-        UnixListener::bind(paths.socket().map_err(Failure::failed)?).map_err(Failure::failed)?;
+    let path = paths.socket().map_err(Failure::failed)?;
+    let socket = UnixListener::bind(&path).map_err(Failure::failed)?;
+    let port = match remote {
+        Some(remote) => Some(remote.listen().await?),
+        None => None,
+    };
+    let url = port.as_ref().map(|port| port.url().to_owned());
     let (close, closing) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
     let server = ServerHost::start(ServerOptions {
-        manifest: manifest::server(config),
+        manifest: manifest::server(config, Some(paths)),
         facets: bezel_dist_server::facets(),
         paths: server_paths(paths),
         launcher: Arc::new(ProcessLauncher::new(paths.clone(), tasks.spawner())),
         listener: Some(Box::new(ClosingListener {
-            socket: Some(socket),
+            open: Some(Open {
+                path,
+                socket: Some(socket),
+                port,
+            }),
             closing,
         })),
         local_token: Some(LocalToken::new(token)),
@@ -94,7 +117,8 @@ async fn run(
         product_version: env!("CARGO_PKG_VERSION").to_owned(),
         clock: Clock::system(),
         deadlines: Deadlines::default(),
-        idle_after: minutes(config.server.idle_exit_minutes),
+        // One that somebody started to be reached stays.
+        idle_after: minutes(config.server.idle_exit_minutes).filter(|_| url.is_none()),
     })
     .await
     .map_err(Failure::failed)?;
@@ -103,6 +127,10 @@ async fn run(
         announce(&Announcement::Ready);
         release_output();
     }
+    let _served = match &url {
+        Some(url) => Some(serving::announce(paths, url, server.local()).await?),
+        None => None,
+    };
     drop(turn);
     let reason = tokio::select! {
         reason = server.exit_requested() => match reason {
@@ -177,23 +205,68 @@ fn release_output() {
     }
 }
 
-/// Takes connections until it is told to close; then the socket is gone at once.
+/// Takes connections until it is told to close; then socket and port are gone at once.
 struct ClosingListener {
-    socket: Option<UnixListener>,
+    open: Option<Open>,
     closing: watch::Receiver<bool>,
+}
+
+/// Where connections come in.
+struct Open {
+    path: PathBuf,
+    /// None after it could not be made again.
+    socket: Option<UnixListener>,
+    port: Option<WebSocketListener>,
+}
+
+impl Open {
+    /// Listens again where somebody has removed the socket's file, as those who clean temporary directories
+    /// do: nobody could reach this server any more, and no other could take its place.
+    fn restore(&mut self) {
+        if self.socket.is_some() && self.path.exists() {
+            return;
+        }
+        // First the old one, which holds the lock beside the file.
+        self.socket = None;
+        match UnixListener::bind(&self.path) {
+            Ok(socket) => {
+                tracing::warn!(target: "bezel", "the socket's file was removed; it is there again");
+                self.socket = Some(socket);
+            }
+            Err(error) => {
+                tracing::warn!(target: "bezel", %error, "the socket's file is gone");
+            }
+        }
+    }
+}
+
+async fn local(socket: &mut Option<UnixListener>) -> io::Result<(Transport, PeerIdentity)> {
+    match socket {
+        Some(socket) => socket.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next(port: &mut Option<WebSocketListener>) -> io::Result<(Transport, PeerIdentity)> {
+    match port {
+        Some(port) => port.accept().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Listener for ClosingListener {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Transport, PeerIdentity)>> {
         Box::pin(async move {
-            if let Some(socket) = &self.socket {
+            while let Some(open) = &mut self.open {
                 tokio::select! {
                     biased;
-                    _ = self.closing.wait_for(|closing| *closing) => {}
-                    accepted = socket.accept() => return accepted,
+                    _ = self.closing.wait_for(|closing| *closing) => break,
+                    accepted = local(&mut open.socket) => return accepted,
+                    accepted = next(&mut open.port) => return accepted,
+                    () = tokio::time::sleep(LOOK) => open.restore(),
                 }
             }
-            self.socket = None;
+            self.open = None;
             // Nobody receives any more: whoever closes sees that it is done.
             self.closing = watch::channel(true).1;
             std::future::pending().await

@@ -4,19 +4,26 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bezel_session_types::SESSION_VARIABLE;
 use serde::{Deserialize, Serialize};
 
-use super::lock::{LockError, Owner, ServerLock, StartLock};
+use super::lock::{LockError, Owner, ServerLock, StartLock, open_elsewhere};
 use crate::logging;
 use crate::paths::{Paths, PathsError};
 
 /// How long a server may take until it listens.
 const DEADLINE: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether a server that took no connections takes them.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often a server that is killed while it starts is started again.
+const MOST_DEATHS: u32 = 3;
 
 /// The running binary itself: an upgrade on disk changes nothing for what it starts.
 #[cfg(target_os = "linux")]
@@ -71,6 +78,9 @@ pub enum StartError {
         /// Which process.
         pid: u32,
     },
+    /// A standalone Bezel has the sessions.
+    #[error("{}", open_elsewhere(.0.pid))]
+    Standalone(Owner),
     /// It takes too long.
     #[error(
         "the server does not listen after {} seconds; its log is {}, `bezel server stop` ends it",
@@ -101,9 +111,29 @@ pub fn ensure_running(paths: &Paths) -> Result<(), StartError> {
         return Ok(());
     }
     // One that ends has closed its socket already; its successor waits for the rest.
-    if let Some(owner) = ServerLock::holder(&turn, &paths.server_lock())? {
-        wait_released(paths, &owner)?;
+    match ServerLock::holder(&turn, &paths.server_lock())? {
+        Some(owner) if owner.standalone => return Err(StartError::Standalone(owner)),
+        Some(owner) => {
+            let ended = released(paths, &owner, &socket)?;
+            if !ended {
+                return Ok(());
+            }
+        }
+        None => {}
     }
+    let mut deaths = 0;
+    loop {
+        match start(paths) {
+            // Killed, not refused: it had nothing to say.
+            Err(StartError::Ended { tail, .. }) if tail.is_empty() && deaths < MOST_DEATHS => {
+                deaths += 1;
+            }
+            started => return started,
+        }
+    }
+}
+
+fn start(paths: &Paths) -> Result<(), StartError> {
     let log = paths.server_log();
     let wrong = |error| StartError::Log {
         file: log.clone(),
@@ -122,16 +152,25 @@ pub fn ensure_running(paths: &Paths) -> Result<(), StartError> {
     }
 }
 
-fn wait_released(paths: &Paths, owner: &Owner) -> Result<(), StartError> {
+/// Waits until a server that takes no connections has ended; false where it takes them after all.
+fn released(paths: &Paths, owner: &Owner, socket: &Path) -> Result<bool, StartError> {
     let (sender, receiver) = mpsc::channel();
     let lock = paths.server_lock();
     std::thread::spawn(move || {
         // The receiver is gone only after its deadline.
         sender.send(ServerLock::wait_released(&lock)).ok();
     });
-    match receiver.recv_timeout(DEADLINE) {
-        Ok(released) => Ok(released?),
-        Err(_) => Err(StartError::Silent { pid: owner.pid }),
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(released) => {
+                released?;
+                return Ok(true);
+            }
+            Err(_) if UnixStream::connect(socket).is_ok() => return Ok(false),
+            Err(_) if Instant::now() < deadline => {}
+            Err(_) => return Err(StartError::Silent { pid: owner.pid }),
+        }
     }
 }
 
@@ -157,7 +196,8 @@ pub fn itself() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-/// A server needs to know where its files are; a shell's other variables, keys above all, are not its business.
+/// A server needs to know where its files are and where its spans go; a shell's other variables, keys above all,
+/// are not its business.
 fn is_for_the_server(name: &str) -> bool {
     let whole = [
         "HOME",
@@ -170,8 +210,12 @@ fn is_for_the_server(name: &str) -> bool {
         "TMPDIR",
         "RUST_BACKTRACE",
     ];
+    // A server that a session's command starts is not a process of that session.
+    if name == SESSION_VARIABLE {
+        return false;
+    }
     whole.contains(&name)
-        || ["LC_", "XDG_", "BEZEL_"]
+        || ["LC_", "XDG_", "BEZEL_", "OTEL_"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
 }
@@ -216,9 +260,11 @@ mod tests {
             is_for_the_server("XDG_RUNTIME_DIR")
                 && is_for_the_server("BEZEL_HOME")
                 && is_for_the_server("PATH")
+                && is_for_the_server("OTEL_EXPORTER_OTLP_ENDPOINT")
         );
         assert!(
             !is_for_the_server("ANTHROPIC_API_KEY") && !is_for_the_server("AWS_SECRET_ACCESS_KEY")
         );
+        assert!(!is_for_the_server(SESSION_VARIABLE));
     }
 }

@@ -42,9 +42,57 @@ pub fn manifest_entries() -> Vec<ManifestEntry> {
     entries.collect()
 }
 
+/// A provider that is there without configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltInProvider {
+    /// What stands before `::` in the names of its models.
+    pub name: String,
+    /// The variables that may hold its key, the usual one first; none where it needs no key.
+    pub key_variables: Vec<String>,
+}
+
+/// The providers that are there without configuration, in the order in which they are offered.
+pub fn built_in_providers() -> Vec<BuiltInProvider> {
+    let all = bezel_providers_session::built_in().into_iter();
+    let mut all: Vec<_> = all
+        .map(|provider| BuiltInProvider {
+            key_variables: owned(&provider.key_variables()),
+            name: provider.name,
+        })
+        .collect();
+    all.push(BuiltInProvider {
+        name: bezel_scripted_session::model().model.provider,
+        key_variables: Vec::new(),
+    });
+    all
+}
+
+/// The variables that may hold the key of a provider of this kind at the kind's own address, the usual one
+/// first; none for a kind that there is not.
+pub fn key_variables(kind: &str) -> Vec<String> {
+    let known = bezel_providers_session::ProviderKind::all().find(|known| known.name() == kind);
+    known.map_or_else(Vec::new, |kind| owned(kind.key_variables()))
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn providers_that_need_no_configuration_say_where_their_key_may_be() {
+        let all = built_in_providers();
+        let find = |name: &str| all.iter().find(|provider| provider.name == name).unwrap();
+        assert_eq!(find("anthropic").key_variables, ["ANTHROPIC_API_KEY"]);
+        assert_eq!(find("openai").key_variables, ["OPENAI_API_KEY"]);
+        assert!(find("ollama").key_variables.is_empty());
+        assert!(find("scripted").key_variables.is_empty());
+        assert_eq!(key_variables("groq"), ["GROQ_API_KEY"]);
+        assert!(key_variables("nobody").is_empty());
+    }
 
     #[test]
     fn every_facet_has_one_entry_and_only_policy_has_a_grant() {

@@ -7,7 +7,8 @@ use bezel_api_server::{Attempt, AuthenticationDraft, Granted, Presented, Verdict
 use bezel_context::{ClientId, Principal, Scope, Scopes, Workspaces};
 use bezel_plugin::Registry;
 use bezel_rpc::{
-    AcceptedRole, Authenticate, Authenticated, ErrorCode, Hello, PeerIdentity, Refusal, Role,
+    AcceptedRole, Authenticate, Authenticated, Credential, ErrorCode, Hello, PeerIdentity, Refusal,
+    Role,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -36,6 +37,11 @@ impl Authenticate for HostAuthenticate {
     ) -> BoxFuture<'a, Result<Authenticated, Refusal>> {
         async move {
             match hello.role {
+                // Workers are processes of this machine.
+                Role::Worker if peer.address.is_some() => Err(Refusal::new(
+                    ErrorCode::NotAuthorized,
+                    "workers do not come over the network",
+                )),
                 Role::Worker => self.worker(hello),
                 Role::Presentation => self.presentation(hello, peer).await,
                 Role::Other(_) => Err(Refusal::new(
@@ -64,11 +70,13 @@ impl HostAuthenticate {
             owner: session.owner,
             workspaces: Workspaces::Only(BTreeSet::from([session.workspace_id])),
             scopes: Scopes::of([Scope::Operate]),
+            credential: None,
         };
         let target = session.session_id.as_str().to_owned();
         Ok(Authenticated {
             principal,
             role: AcceptedRole::Worker { target },
+            issued: None,
         })
     }
 
@@ -102,28 +110,44 @@ impl HostAuthenticate {
             peer.uid == Some(self.user),
             presented,
         );
+        let attempt = match peer.address {
+            Some(address) => attempt.from_network(address),
+            None => attempt,
+        };
         match self.methods.current().decide(&attempt).await {
             Verdict::Granted(Granted {
                 owner,
                 workspaces,
                 scopes,
+                credential,
+                issued,
             }) => {
                 let principal = Principal {
                     client: ClientId::new(""),
                     owner,
                     workspaces,
                     scopes,
+                    credential,
                 };
                 Ok(Authenticated {
                     principal,
                     role: AcceptedRole::Presentation,
+                    issued: issued.map(|issued| Credential::token(issued.reveal())),
                 })
             }
             Verdict::Refused(reason) => Err(Refusal::new(ErrorCode::NotAuthorized, reason)),
             Verdict::Unrecognised => Err(Refusal::new(
                 ErrorCode::NotAuthorized,
-                "this server does not know the credential; a local client shows the token file that the \
-                 running server wrote, and runs as the same user",
+                match peer.address {
+                    Some(_) => {
+                        "this server does not know the credential; pair with a code of \
+                                `bezel access pair`, run where the server runs"
+                    }
+                    None => {
+                        "this server does not know the credential; a local client shows the token file \
+                             that the running server wrote, and runs as the same user"
+                    }
+                },
             )),
         }
     }

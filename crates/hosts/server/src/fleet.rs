@@ -8,14 +8,14 @@ use bezel_api_server::{
     AccessRequest, AuthorizationDraft, Commit, CreateManaged, FleetError, LaunchEnvironment,
     ManagedSession, Workspace,
 };
-use bezel_context::{ClientId, Context, Principal, Spawner, WorkspaceId};
+use bezel_context::{ClientId, Context, Principal, Spawner, WorkspaceId, Workspaces};
 use bezel_plugin::Registry;
 use bezel_rpc::Router;
 use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
 use futures::FutureExt;
 
 use crate::blocking::blocking;
-use crate::records::{Records, checked_title, shortened};
+use crate::records::{OUTSIDE, Records, checked_title, shortened};
 use crate::workers::Workers;
 use crate::workspace::Location;
 
@@ -107,19 +107,97 @@ impl HostFleet {
         })
     }
 
+    /// Where a principal means. One that is bound to workspaces names a place inside them, from the root
+    /// of its only one on where the path is relative; it learns nothing of what lies outside.
+    async fn locate_for(
+        &self,
+        principal: Option<&Principal>,
+        directory: PathBuf,
+    ) -> Result<Location, FleetError> {
+        let shown = directory.display().to_string();
+        let wrong = |reason: &str| FleetError::Directory {
+            directory: shown.clone(),
+            reason: reason.into(),
+        };
+        let Some(Workspaces::Only(reachable)) = principal.map(|principal| &principal.workspaces)
+        else {
+            if directory.as_os_str().is_empty() {
+                return Err(wrong(
+                    "name a directory of the server's machine, from the root on",
+                ));
+            }
+            return Self::locate(directory).await;
+        };
+        let roots: Vec<PathBuf> = reachable
+            .iter()
+            .filter_map(|workspace| self.records.root(workspace))
+            .collect();
+        let directory = match roots.as_slice() {
+            [root] if directory.is_relative() => root.join(directory),
+            _ => directory,
+        };
+        let located = Self::locate(directory).await;
+        let directory = located.map_err(|_| wrong(OUTSIDE))?.directory;
+        let around = roots.into_iter().filter(|root| directory.starts_with(root));
+        let root = around.max_by_key(|root| root.as_os_str().len());
+        // Its workspace, whatever lies between: a repository inside is a part of it.
+        let root = root.ok_or_else(|| wrong(OUTSIDE))?;
+        Ok(Location { directory, root })
+    }
+
+    /// The same for who only looks: to one that is bound there is nothing outside its workspaces.
+    async fn look_for(
+        &self,
+        cx: &Context,
+        directory: PathBuf,
+    ) -> Result<Option<Location>, FleetError> {
+        let principal = cx.principal().map(AsRef::as_ref);
+        let bound =
+            principal.is_some_and(|principal| matches!(principal.workspaces, Workspaces::Only(_)));
+        match self.locate_for(principal, directory).await {
+            Err(_) if bound => Ok(None),
+            located => located.map(Some),
+        }
+    }
+
     async fn created(
         self,
         cx: Context,
         options: CreateManaged,
     ) -> Result<ManagedSession, FleetError> {
-        let location = Self::locate(options.directory.clone()).await?;
-        let environment = options.environment.clone();
+        let shown = options.directory.display().to_string();
+        let location = self
+            .locate_for(cx.principal().map(AsRef::as_ref), options.directory.clone())
+            .await?;
+        let environment = local_environment(&cx, options.environment.clone());
         let owner = options.owner.clone();
+        if let Some(asked) = &options.session_id
+            && let Some(session) = self.records.get(asked)
+        {
+            // Asked for again: what came of it the first time.
+            let principal = cx.principal();
+            let own = session.owner == owner
+                && principal.is_none_or(|principal| self.within_reach(principal, asked).is_ok());
+            return match own {
+                true => Ok(session),
+                false => Err(FleetError::NotAuthorized {
+                    session_id: asked.clone(),
+                }),
+            };
+        }
         let may_use = |workspace: &WorkspaceId| match cx.principal() {
             Some(principal) => self.may_reach(principal, &owner, workspace, None),
             None => true,
         };
-        let session = self.records.create(&cx, options, location, may_use).await?;
+        let session = self.records.create(&cx, options, location, may_use).await;
+        // As it was given: what it leads to on this machine is not told.
+        let session = session.map_err(|error| match error {
+            FleetError::Directory { reason, .. } => FleetError::Directory {
+                directory: shown,
+                reason,
+            },
+            other => other,
+        })?;
         let launched = self
             .workers
             .launch(&Context::background(), &session, environment)
@@ -144,6 +222,15 @@ impl HostFleet {
     }
 }
 
+/// Variables of the owner's own clients alone: those of another machine mean nothing here, or harm.
+fn local_environment(
+    cx: &Context,
+    environment: Option<LaunchEnvironment>,
+) -> Option<LaunchEnvironment> {
+    let paired = |principal: &Arc<Principal>| principal.credential.is_some();
+    environment.filter(|_| !cx.principal().is_some_and(paired))
+}
+
 impl FleetBackend for HostFleet {
     fn snapshot(&self) -> Vec<ManagedSession> {
         self.records.snapshot()
@@ -151,6 +238,15 @@ impl FleetBackend for HostFleet {
 
     fn is_reachable(&self, principal: &Principal, session_id: &SessionId) -> bool {
         self.within_reach(principal, session_id).is_ok()
+    }
+
+    fn reaches(&self, principal: &Principal, session: &ManagedSession) -> bool {
+        self.may_reach(
+            principal,
+            &session.owner,
+            &session.workspace_id,
+            Some(&session.session_id),
+        )
     }
 
     fn authorized(
@@ -178,7 +274,9 @@ impl FleetBackend for HostFleet {
     fn workspace(&self, cx: &Context, directory: PathBuf) -> FleetResult<Option<Workspace>> {
         let (fleet, cx) = (self.clone(), cx.clone());
         async move {
-            let location = Self::locate(directory).await?;
+            let Some(location) = fleet.look_for(&cx, directory).await? else {
+                return Ok(None);
+            };
             let found = fleet.records.workspace(&location.root);
             Ok(found.filter(|found| {
                 cx.principal().is_some_and(|principal| {
@@ -189,10 +287,26 @@ impl FleetBackend for HostFleet {
         .boxed()
     }
 
+    fn register(&self, cx: &Context, directory: PathBuf) -> FleetResult<Workspace> {
+        let (fleet, cx) = (self.clone(), cx.clone());
+        self.whole("register workspace", async move {
+            let principal = cx.principal().map(AsRef::as_ref);
+            let location = fleet.locate_for(principal, directory).await?;
+            let owner = Arc::clone(&fleet.owner);
+            let may_use = |workspace: &WorkspaceId| {
+                cx.principal()
+                    .is_some_and(|principal| fleet.may_reach(principal, &owner, workspace, None))
+            };
+            fleet.records.register(location, may_use).await
+        })
+    }
+
     fn in_directory(&self, cx: &Context, directory: PathBuf) -> FleetResult<Vec<ManagedSession>> {
         let (fleet, cx) = (self.clone(), cx.clone());
         async move {
-            let location = Self::locate(directory).await?;
+            let Some(location) = fleet.look_for(&cx, directory).await? else {
+                return Ok(Vec::new());
+            };
             let there = |session: &ManagedSession| {
                 session.directory == location.directory
                     && fleet.authorized(&cx, &session.session_id).is_ok()
@@ -254,6 +368,7 @@ impl FleetBackend for HostFleet {
         let (fleet, cx) = (self.clone(), cx.clone());
         async move {
             let session = fleet.known(&session_id)?;
+            let environment = local_environment(&cx, environment);
             fleet.workers.start(&cx, &session, environment).await
         }
         .boxed()
@@ -336,9 +451,16 @@ impl FleetBackend for HostFleet {
                 principal.ok_or_else(|| refused("no presentation is connected under this id"))?;
             fleet.within_reach(&principal, &session_id)?;
             let bound = fleet.router.bind(&client, session_id.as_str());
-            bound
-                .map(|_| ())
-                .map_err(|error| refused(&error.to_string()))
+            let bound = bound.map_err(|error| refused(&error.to_string()))?;
+            if bound.incarnation.is_none() && !fleet.router.is_connected(session_id.as_str()) {
+                // Nobody would start a worker for it: the client would wait for ever.
+                fleet.detach(&client);
+                return Err(FleetError::Worker {
+                    session_id,
+                    reason: "was lost while it was opened; open the session again".into(),
+                });
+            }
+            Ok(())
         }
         .boxed()
     }

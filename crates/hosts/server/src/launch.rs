@@ -98,6 +98,14 @@ pub trait WorkerLauncher: Send + Sync + 'static {
         tracing::debug!(identity, "this launcher takes over no worker");
         None
     }
+
+    /// Ends the processes that a session's worker had started and that are still there, after the worker has
+    /// gone without doing so itself, and says how many there were. No worker of the session runs meanwhile.
+    /// Blocks for some milliseconds.
+    fn clear(&self, session_id: &SessionId) -> usize {
+        tracing::trace!(session = %session_id, "workers of this launcher leave no process");
+        0
+    }
 }
 
 /// A worker that was launched. Dropping it does not end it.

@@ -84,7 +84,7 @@ impl ServerHost {
         } = options;
         let lock = ServerLock::acquire(&paths.database)?;
         let started_at = clock.now();
-        let (records, rows) = Records::load(&paths.database, paths.sessions, clock)?;
+        let (records, rows) = Records::load(&paths.database, paths.sessions, clock.clone())?;
 
         let tasks = TaskScope::new();
         let (table, router) = (ServiceTable::new(), Router::new());
@@ -104,6 +104,7 @@ impl ServerHost {
         let control = HostControl {
             version: Arc::clone(&product_version),
             started_at,
+            clock,
             router: router.clone(),
             clients: Feed::default(),
             workers: workers.clone(),
@@ -122,6 +123,7 @@ impl ServerHost {
             status: Arc::new(control.clone()),
             control: Arc::new(control.clone()),
             processes: Arc::new(control.clone()),
+            connections: Arc::new(control.clone()),
             authentication: authentication.clone(),
             authorization: authorization.clone(),
             workers: policy.clone(),

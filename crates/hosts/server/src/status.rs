@@ -6,14 +6,16 @@ use std::time::Duration;
 use bezel_api_server::ServerCounts;
 use bezel_api_server::WorkerProcess;
 use bezel_api_server::host::{
-    ControlBackend, CountsListener, ProcessBackend, StatusBackend, Subscription,
+    ConnectionBackend, ControlBackend, CountsListener, ProcessBackend, StatusBackend, Subscription,
 };
-use bezel_rpc::Router;
+use bezel_context::{ClientId, Principal};
+use bezel_rpc::{ErrorCode, Router, RpcError};
 use bezel_session_types::SessionId;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::feed::Feed;
+use crate::options::Clock;
 use crate::records::Records;
 use crate::workers::Workers;
 
@@ -31,6 +33,7 @@ pub enum ExitReason {
 pub(crate) struct HostControl {
     pub(crate) version: Arc<str>,
     pub(crate) started_at: Timestamp,
+    pub(crate) clock: Clock,
     pub(crate) router: Router,
     /// Published whenever a presentation came or went.
     pub(crate) clients: Feed<()>,
@@ -57,6 +60,10 @@ impl StatusBackend for HostControl {
         self.started_at
     }
 
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     fn counts(&self) -> ServerCounts {
         self.counts_now()
     }
@@ -74,6 +81,17 @@ impl StatusBackend for HostControl {
 impl ControlBackend for HostControl {
     fn request_stop(&self) {
         self.exit.send_replace(Some(ExitReason::Requested));
+    }
+}
+
+impl ConnectionBackend for HostControl {
+    fn principals(&self) -> Vec<Principal> {
+        self.router.principals()
+    }
+
+    fn end(&self, client: &ClientId, reason: &str) -> bool {
+        let reason = RpcError::new(ErrorCode::NotAuthorized, reason);
+        self.router.dismiss_client(client, &reason)
     }
 }
 

@@ -22,6 +22,8 @@ fn local_user(attempt: Attempt) -> Verdict {
             owner: attempt.local_owner().to_owned(),
             workspaces: Workspaces::All,
             scopes: Scopes::all(),
+            credential: None,
+            issued: None,
         }),
         false if attempt.shows_local_token() => Verdict::Refused(
             "this token serves the user that the server runs as, and no other".into(),
@@ -78,6 +80,7 @@ mod tests {
             owner: "me".into(),
             workspaces: Workspaces::Only(BTreeSet::from([inside.clone()])),
             scopes: Scopes::all(),
+            credential: None,
         };
         let access = |principal: &Principal, owner: &str, workspace: &WorkspaceId| {
             owner_and_workspace(&AccessRequest {

@@ -14,6 +14,7 @@ fn with(scopes: Scopes) -> Principal {
         owner: "me".into(),
         workspaces: Workspaces::All,
         scopes,
+        credential: None,
     }
 }
 

@@ -1,16 +1,21 @@
-//! Session policy: what the agent may do unasked, and when a worker that nobody watches ends.
+//! Session policy: what the agent may do unasked, when a worker that nobody watches ends, and when one
+//! gives way to another that starts with what holds now.
 //!
 //! In `plan` mode the agent looks and changes nothing: calls of tools that are not known to be read-only
 //! are blocked before anything is recorded of them.
 
+mod renewal;
 mod unattended;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bezel_api_session::{BeforeTool, Facet, FacetError, SessionContext, SessionFacet};
-use bezel_sessions_contract::PermissionMode;
+use bezel_sessions_contract::{PermissionMode, SessionProcessClient};
+use bezel_tools_contract::BackgroundCommands;
 use serde::Deserialize;
+use tokio::sync::watch;
 
 /// Configuration of the plugin.
 #[derive(Debug, Clone, Deserialize)]
@@ -22,6 +27,10 @@ pub struct PolicyConfig {
     pub idle_exit_minutes: u64,
     /// Tools that change nothing.
     pub read_only_tools: BTreeSet<String>,
+    /// Variables for whose sake a worker gives way to another: keys of providers, Bezel's own.
+    pub telling_variables: BTreeSet<String>,
+    /// Files for whose sake it does: the configuration, whether they exist or not.
+    pub telling_files: Vec<PathBuf>,
 }
 
 impl Default for PolicyConfig {
@@ -31,6 +40,8 @@ impl Default for PolicyConfig {
             permission_mode: PermissionMode::default(),
             idle_exit_minutes: 10,
             read_only_tools: tools.into_iter().map(str::to_owned).collect(),
+            telling_variables: BTreeSet::new(),
+            telling_files: Vec::new(),
         }
     }
 }
@@ -38,14 +49,18 @@ impl Default for PolicyConfig {
 /// The session facet of the policy.
 pub fn facet() -> SessionFacet {
     Facet::new("policy", setup)
+        .provides::<SessionProcessClient>()
+        .optional_local::<BackgroundCommands>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: PolicyConfig = cx.config()?;
+    let attached = attached(&cx);
     if config.idle_exit_minutes > 0 {
         let after = Duration::from_secs(60 * config.idle_exit_minutes);
-        unattended::retire_when_unattended(&cx, after);
+        unattended::retire_when_unattended(&cx, after, attached.clone());
     }
+    renewal::offer(&cx, &config, attached);
     if config.permission_mode == PermissionMode::Full {
         return Ok(());
     }
@@ -69,4 +84,13 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         }
     });
     Ok(())
+}
+
+/// How many clients have the session open.
+fn attached(cx: &SessionContext) -> watch::Receiver<usize> {
+    let (attached, count) = watch::channel(0_usize);
+    let leaving = attached.clone();
+    cx.on_client_attach(move |_, _| attached.send_modify(|count| *count += 1));
+    cx.on_client_detach(move |_, _| leaving.send_modify(|count| *count = count.saturating_sub(1)));
+    count
 }

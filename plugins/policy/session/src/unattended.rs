@@ -6,18 +6,17 @@ use bezel_api_session::SessionContext;
 use tokio::sync::watch;
 
 /// Retires the worker once no client was attached and nothing ran for `after`. Needs the grant.
-pub(crate) fn retire_when_unattended(cx: &SessionContext, after: Duration) {
+pub(crate) fn retire_when_unattended(
+    cx: &SessionContext,
+    after: Duration,
+    mut attachments: watch::Receiver<usize>,
+) {
     let Some(retirement) = cx.retirement() else {
         tracing::warn!(
             "the manifest does not grant the policy plugin `session.retire`: an unattended worker stays"
         );
         return;
     };
-    let attached = watch::Sender::new(0_usize);
-    let mut attachments = attached.subscribe();
-    let leaving = attached.clone();
-    cx.on_client_attach(move |_, _| attached.send_modify(|count| *count += 1));
-    cx.on_client_detach(move |_, _| leaving.send_modify(|count| *count = count.saturating_sub(1)));
     let mut activity = cx.agent.main().activity();
     cx.spawner().spawn("unattended session", async move {
         loop {

@@ -1,7 +1,19 @@
 //! The session directory and its management: services of the server.
 //!
 //! The directory is read, management changes and selects. Both are safe for any presentation: owner
-//! and directory stay in the server. [`SessionRecord`] is what a worker may do to its own record.
+//! and directory stay in the server. [`SessionRecord`] is what a worker may do to its own record, and
+//! [`SessionProcess`] what a worker lets presentations do to itself.
+//!
+//! # Whose environment a session runs in
+//!
+//! A worker runs with the environment and the configuration that it was started with. Whoever opens a
+//! session later may come from another shell, or have changed the configuration meanwhile, above all
+//! because the session said that a key is missing. So who opens a session asks its worker to
+//! [`renew`](SessionProcess::renew) itself: the worker compares and ends where a new one would be another,
+//! and the next `attach` starts that one. Only the worker knows what it has and what runs in it, so it
+//! alone decides, and it never ends while something runs in it or, unless it is asked for outright, while
+//! somebody else has the session open. Coming back after a lost connection is no opening. The server
+//! keeps no environment, neither as it is nor as a digest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -108,6 +120,47 @@ pub trait SessionRecord {
     ) -> Result<(), SessionError>;
 }
 
+/// The process of one session. A service of the session itself.
+#[service("session-process", version = "1.0")]
+pub trait SessionProcess {
+    /// Ends the process where one that starts now would be another, and says what becomes of it. After
+    /// [`Renewal::Ending`] the attachment degrades and `attach` starts the next one.
+    #[scope(operate)]
+    async fn renew(&self, cx: &Context, request: RenewRequest) -> Result<Renewal, RenewError>;
+}
+
+/// When a process is to give way to a new one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RenewRequest {
+    /// Variables of the shell that asks. One that it does not have is no reason for another process.
+    pub environment: Option<LaunchEnvironment>,
+    /// A person asked for it: also where nothing differs and others have the session open.
+    #[serde(default)]
+    pub always: bool,
+}
+
+/// What becomes of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Renewal {
+    /// It stays: another one would be the same.
+    Current,
+    /// It ends.
+    Ending,
+}
+
+/// Why a process did not give way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum RenewError {
+    /// Something would be lost.
+    #[error("the session's process goes on as it was started: {reason}")]
+    Busy {
+        /// What, and what to do.
+        reason: String,
+    },
+}
+
 /// The sessions within the caller's reach.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DirectoryState {
@@ -187,6 +240,11 @@ pub enum DirectoryEvent {
 /// How a new session begins.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CreateSession {
+    /// The id that it gets, a version 7 UUID of 32 lower-case hexadecimal digits. Asked for again under the
+    /// same id, the session that is there is returned: safe where an answer was lost. Without one the server
+    /// makes an id.
+    #[serde(default)]
+    pub session_id: Option<SessionId>,
     /// For people; without one the first prompt gives it.
     pub title: Option<String>,
     /// Absolute path of the directory to work in; it must lie inside what the caller may reach.

@@ -1,9 +1,10 @@
 //! Which sessions there are.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bezel_api_server::{ManagedSessions, ServerContext, SessionChange};
-use bezel_rpc::{Context, EventSource, Events, State, StateCell};
+use bezel_api_server::{ManagedSession, ManagedSessions, ServerContext, SessionChange};
+use bezel_rpc::{Context, EventSource, Events, Projected, State, StateCell};
 use bezel_session_types::{Message, SessionId};
 use bezel_sessions_contract::{
     DirectoryEvent, DirectoryState, SessionDirectory, SessionError, SessionSummary,
@@ -35,7 +36,19 @@ impl Directory {
                 reachable
             },
         );
-        let events = cx.event_source();
+        // The session of the change that is being told: a deleted one is in no snapshot any more.
+        let changing: Arc<Mutex<Option<ManagedSession>>> = Arc::default();
+        let (told, reach) = (Arc::clone(&changing), managed.clone());
+        let events = EventSource::projected(move |event, principal| {
+            let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let may_see = told.is_some_and(|session| {
+                session.session_id == *subject(event) && reach.reaches(principal, &session)
+            });
+            match may_see {
+                true => Projected::Whole,
+                false => Projected::Hidden,
+            }
+        });
         let publish = {
             let (managed, state) = (managed.clone(), state.clone());
             move |cx: &Context| {
@@ -50,6 +63,9 @@ impl Directory {
         let emitted = events.clone();
         managed.on_changed(move |change, cx| {
             publish(cx);
+            // Changes are told one after another, and each is projected before the next.
+            *changing.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(change.session().clone());
             emitted.emit(cx, event(change));
         });
         Directory {
@@ -68,6 +84,15 @@ fn event(change: &SessionChange) -> DirectoryEvent {
         SessionChange::Deleted(_) => DirectoryEvent::Deleted {
             session_id: session.session_id,
         },
+    }
+}
+
+fn subject(event: &DirectoryEvent) -> &SessionId {
+    match event {
+        DirectoryEvent::Created { session } | DirectoryEvent::Changed { session } => {
+            &session.session_id
+        }
+        DirectoryEvent::Deleted { session_id } => session_id,
     }
 }
 

@@ -3,8 +3,8 @@
 //! Every call is judged by the principal that its connection has, never by an id in its arguments: an
 //! unknown session and somebody else's get the same answer. Summaries carry neither owner nor directory.
 //!
-//! The directory's state is projected: each principal sees the sessions that it may reach. Events are
-//! not, so they go to whoever may read the directory at all.
+//! The directory's state and its events are projected: each principal sees the sessions that it may
+//! reach, and does not learn that there are others.
 
 mod directory;
 mod management;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bezel_api_server::{CreateManaged, Fleet, LaunchEnvironment};
+use bezel_api_server::{CreateManaged, Fleet, FleetError, LaunchEnvironment};
 use bezel_context::Principal;
 use bezel_rpc::Context;
 use bezel_session_types::SessionId;
@@ -10,6 +10,9 @@ use bezel_sessions_contract as contract;
 use bezel_sessions_contract::{CreateSession, SessionError, SessionManagement, SessionSummary};
 
 use crate::words;
+
+/// How often a worker is started anew that dies between its start and the selection.
+const MOST_RESTARTS: u32 = 3;
 
 pub(crate) struct Management {
     fleet: Fleet,
@@ -41,6 +44,7 @@ impl SessionManagement for Management {
         options: CreateSession,
     ) -> Result<SessionSummary, SessionError> {
         let options = CreateManaged {
+            session_id: options.session_id,
             owner: principal(cx)?.owner.clone(),
             title: options.title,
             directory: options.directory.into(),
@@ -107,14 +111,18 @@ impl SessionManagement for Management {
             managed,
             attachments,
         } = &self.fleet;
-        managed
-            .start(cx, &session.session_id, environment)
-            .await
-            .map_err(words::error)?;
-        attachments
-            .bind(cx, &client, &session.session_id)
-            .await
-            .map_err(words::error)
+        let mut tries = 0;
+        loop {
+            managed
+                .start(cx, &session.session_id, environment.clone())
+                .await
+                .map_err(words::error)?;
+            match attachments.bind(cx, &client, &session.session_id).await {
+                // It died in between; the next start launches another one.
+                Err(FleetError::Worker { .. }) if tries < MOST_RESTARTS => tries += 1,
+                bound => return bound.map_err(words::error),
+            }
+        }
     }
 
     async fn detach(&self, cx: &Context) -> Result<(), SessionError> {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use bezel_api_server::FleetError;
 use bezel_context::{ClientId, Principal, Scopes, WorkspaceId, Workspaces};
-use bezel_rpc::{CallError, Context};
+use bezel_rpc::{CallError, Context, Delivery};
 use bezel_sessions_contract::{
-    CommitReport, CreateSession, SessionDirectoryClient, SessionError, SessionManagementClient,
-    SessionRecordClient,
+    CommitReport, CreateSession, DirectoryEvent, SessionDirectoryClient, SessionError,
+    SessionManagementClient, SessionRecordClient,
 };
 use bezel_testkit::{FakeServerHost, FakeServerOptions};
 
@@ -17,6 +17,7 @@ fn owner(name: &str, workspaces: Workspaces) -> Principal {
         owner: name.into(),
         workspaces,
         scopes: Scopes::all(),
+        credential: None,
     }
 }
 
@@ -151,4 +152,58 @@ async fn only_a_sessions_own_worker_may_use_its_record() {
     record.committed(&cx, report).await.unwrap();
     let commits = host.fleet.commits();
     assert!(commits.len() == 1 && commits[0].0 == session && commits[0].1.seq == 7);
+}
+
+#[tokio::test]
+async fn a_client_hears_only_of_sessions_in_its_reach_and_of_their_end_too() {
+    let host = host().await;
+    let cx = Context::background();
+    let one = Workspaces::Only(BTreeSet::from([WorkspaceId::new("/one")]));
+    let mut heard = Vec::new();
+    for principal in [
+        owner("me", Workspaces::All),
+        owner("me", one),
+        owner("you", Workspaces::All),
+    ] {
+        let link = host.client(principal).await;
+        let directory = link.server().use_service::<SessionDirectoryClient>();
+        let stream = directory.events().subscribe();
+        // One subscription feeds state and events: with the state they are active too.
+        directory.state().ready(&cx).await.unwrap();
+        heard.push((link, directory, stream));
+    }
+    let mut expected = [Vec::new(), Vec::new(), Vec::new()];
+    for (name, directory, hears) in [
+        ("nobody", "/one", &[][..]),
+        ("you", "/two", &[2]),
+        ("me", "/two", &[0]),
+        ("me", "/one", &[0, 1]),
+        ("you", "/one", &[2]),
+    ] {
+        let created = host.fleet.add(name, directory);
+        let id = created.session_id.to_string();
+        host.fleet
+            .change(&created.session_id, |session| session.title = "x".into());
+        let link = host.client(owner(name, Workspaces::All)).await;
+        let management = link.server().use_service::<SessionManagementClient>();
+        management.remove(&cx, created.session_id).await.unwrap();
+        for at in hears {
+            for kind in ["created", "changed", "deleted"] {
+                expected[*at].push(format!("{kind} {id}"));
+            }
+        }
+    }
+    for ((_, _, stream), expected) in heard.iter_mut().zip(expected) {
+        for expected in expected {
+            let Some(Delivery::Event { value, .. }) = stream.next().await else {
+                panic!("nothing was lost: {expected}");
+            };
+            let told = match &*value {
+                DirectoryEvent::Created { session } => format!("created {}", session.session_id),
+                DirectoryEvent::Changed { session } => format!("changed {}", session.session_id),
+                DirectoryEvent::Deleted { session_id } => format!("deleted {session_id}"),
+            };
+            assert_eq!(told, expected);
+        }
+    }
 }

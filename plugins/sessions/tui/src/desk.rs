@@ -9,8 +9,9 @@ use bezel_context::Context;
 use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
 use bezel_session_types::{ModelRef, SessionId};
 use bezel_sessions_contract::{
-    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, SessionDirectoryClient,
-    SessionError, SessionManagementClient, SessionSummary,
+    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, RenewError, RenewRequest,
+    Renewal, SessionDirectoryClient, SessionError, SessionManagementClient, SessionProcessClient,
+    SessionSummary,
 };
 use serde::Deserialize;
 use tokio::sync::Notify;
@@ -19,6 +20,10 @@ use tokio::time::Instant;
 /// A worker that died is started again by itself so often within [`CALM`]; then the person decides.
 const REVIVALS: usize = 3;
 const CALM: Duration = Duration::from_secs(60);
+/// How long a selected session may take to be there, before it is asked whether it is still the right one.
+const SETTLE: Duration = Duration::from_secs(5);
+/// How long a worker that said that it ends may take to be gone.
+const ENDING: Duration = Duration::from_secs(10);
 /// How long to wait before an attempt that failed is made again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -38,11 +43,16 @@ pub(crate) enum OpenError {
     /// The server refused, or could not be asked.
     #[error(transparent)]
     Call(#[from] CallError<SessionError>),
-    /// No id begins so.
+    /// The worker stays, or could not be asked.
+    #[error(transparent)]
+    Renew(CallError<RenewError>),
+    /// No id begins or ends so.
     #[error("there is no session {0}; /sessions shows what there is")]
     Unknown(String),
-    /// Several ids begin so.
-    #[error("several sessions begin with {0}; write more of the id, or choose with /sessions")]
+    /// Several ids begin or end so.
+    #[error(
+        "several sessions begin with {0}, or end so; write more of the id, or choose with /sessions"
+    )]
     Ambiguous(String),
     /// The wait was given up.
     #[error("the wait for the list of sessions ended: {0}")]
@@ -75,6 +85,8 @@ pub(crate) struct Parts {
     pub(crate) directory: SessionDirectoryClient,
     pub(crate) sessions: State<DirectoryState>,
     pub(crate) management: SessionManagementClient,
+    /// The open session's own word on its process.
+    pub(crate) process: SessionProcessClient,
     pub(crate) chat: State<ChatState>,
     pub(crate) attachment: State<AttachmentState>,
     pub(crate) connection: State<ConnectionState>,
@@ -149,10 +161,50 @@ impl Desk {
         LaunchEnvironment(self.parts().launch.environment.clone())
     }
 
-    /// Selects a session, and starts its worker where it does not run.
+    /// Selects a session, and starts its worker where it does not run or was started for another shell or
+    /// with another configuration.
     pub(crate) async fn open(&self, cx: &Context, session: SessionId) -> Result<(), OpenError> {
         let _turn = self.0.turn.lock().await;
-        self.attach(cx, session).await
+        self.attach(cx, session.clone()).await?;
+        match self.renew(cx, session, false).await {
+            // What it has serves, or its first answer says what is wrong with it.
+            Err(OpenError::Renew(error)) => {
+                tracing::debug!(%error, "the session's worker stays as it is");
+                Ok(())
+            }
+            renewed => renewed,
+        }
+    }
+
+    /// Lets the worker of the selected session give way to one that starts now.
+    async fn renew(&self, cx: &Context, session: SessionId, always: bool) -> Result<(), OpenError> {
+        let Parts {
+            attachment,
+            process,
+            ..
+        } = self.parts();
+        let settling = cx.with_timeout(SETTLE);
+        let settled = attachment.wait_for(&settling, AttachmentState::is_attached);
+        if settled.await.is_err() {
+            // The keeper takes care of a session that is not there.
+            return Ok(());
+        }
+        let request = RenewRequest {
+            environment: Some(self.environment()),
+            always,
+        };
+        match process.renew(cx, request).await {
+            Ok(Renewal::Current) => Ok(()),
+            Ok(Renewal::Ending) => {
+                let ending = cx.with_timeout(ENDING);
+                let gone = |state: &AttachmentState| !state.is_attached();
+                if let Err(error) = attachment.wait_for(&ending, gone).await {
+                    tracing::warn!(%error, "a worker that said that it ends is still there");
+                }
+                self.attach(cx, session).await
+            }
+            Err(error) => Err(OpenError::Renew(error)),
+        }
     }
 
     async fn attach(&self, cx: &Context, session: SessionId) -> Result<(), OpenError> {
@@ -189,6 +241,7 @@ impl Desk {
             ..
         } = self.parts();
         let options = CreateSession {
+            session_id: None,
             title: None,
             directory: launch.directory.display().to_string(),
             environment: Some(self.environment()),
@@ -220,11 +273,16 @@ impl Desk {
         }
     }
 
-    /// Starts the worker of the open session again.
+    /// Starts the worker of the open session again, whether it runs or not.
     pub(crate) async fn restart(&self, cx: &Context) -> Result<(), OpenError> {
-        match self.current() {
-            Some(session) => self.open(cx, session).await,
-            None => self.create(cx).await,
+        let Some(session) = self.current() else {
+            return self.create(cx).await;
+        };
+        let _turn = self.0.turn.lock().await;
+        if self.parts().attachment.get().is_attached() {
+            self.renew(cx, session, true).await
+        } else {
+            self.attach(cx, session).await
         }
     }
 
@@ -407,19 +465,20 @@ fn is_quiet(chat: &ChatState) -> bool {
     chat.activity == Activity::Idle && chat.queue.is_empty() && chat.last.is_none()
 }
 
-/// The session whose id begins so.
-fn find(state: &DirectoryState, prefix: &str) -> Result<SessionId, OpenError> {
+/// The session whose id begins or ends so.
+fn find(state: &DirectoryState, part: &str) -> Result<SessionId, OpenError> {
     let exact = state
         .sessions
         .iter()
-        .find(|session| session.session_id.as_str() == prefix);
-    let mut found = state
-        .sessions
-        .iter()
-        .filter(|session| session.session_id.as_str().starts_with(prefix));
+        .find(|session| session.session_id.as_str() == part);
+    let fits = |session: &&SessionSummary| {
+        let id = session.session_id.as_str();
+        id.starts_with(part) || id.ends_with(part)
+    };
+    let mut found = state.sessions.iter().filter(fits);
     match (exact, found.next(), found.next()) {
         (Some(session), ..) | (None, Some(session), None) => Ok(session.session_id.clone()),
-        (None, Some(_), Some(_)) => Err(OpenError::Ambiguous(prefix.to_owned())),
-        (None, None, _) => Err(OpenError::Unknown(prefix.to_owned())),
+        (None, Some(_), Some(_)) => Err(OpenError::Ambiguous(part.to_owned())),
+        (None, None, _) => Err(OpenError::Unknown(part.to_owned())),
     }
 }

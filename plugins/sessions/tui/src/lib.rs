@@ -17,7 +17,9 @@ use bezel_api_tui::{
 use bezel_chat_contract::ChatClient;
 use bezel_context::Context;
 use bezel_presentation::clock::Clock;
-use bezel_sessions_contract::{SessionDirectoryClient, SessionManagementClient};
+use bezel_sessions_contract::{
+    SessionDirectoryClient, SessionManagementClient, SessionProcessClient,
+};
 
 pub use desk::SessionsConfig;
 
@@ -36,6 +38,7 @@ fn facet_at(clock: Clock) -> TuiFacet {
         .requires::<SessionDirectoryClient>(Namespace::Server)
         .requires::<SessionManagementClient>(Namespace::Server)
         .optional::<ChatClient>(Namespace::Session)
+        .optional::<SessionProcessClient>(Namespace::Session)
 }
 
 async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
@@ -46,6 +49,7 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
         sessions: directory.state(),
         directory,
         management: cx.server.use_service(),
+        process: cx.session.use_service(),
         chat: chat.state(),
         attachment: cx.session.attachment(),
         connection: cx.connection.clone(),

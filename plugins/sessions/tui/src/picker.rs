@@ -262,12 +262,11 @@ pub(crate) fn add_commands(cx: &TuiContext, desk: &Desk, clock: &Clock) {
                 }
             }),
     );
-    let (own, shown) = (desk.clone(), desk.clone());
+    let own = desk.clone();
     cx.commands.add(
         Command::new("sessions.restart", "Start the session's process again")
-            .description("For a session that stopped")
+            .description("For one that stopped, or after a change of the configuration; not while something runs in it")
             .slash("restart")
-            .enabled(move || !shown.parts().attachment.get().is_attached())
             .run(move |cx, _| {
                 let desk = own.clone();
                 async move { Ok(desk.restart(&cx).await?) }

@@ -26,12 +26,21 @@ fn every_wheel_is_pinned_with_hashes_and_has_the_version_of_its_crate() {
 
 #[test]
 fn a_missing_tool_is_named_with_what_was_tried() {
-    let missing = Unavailable {
+    let missing = Unavailable::Absent {
         program: "tmux",
         tried: vec!["apt-get needs root".into()],
     };
     assert_eq!(
         missing.to_string(),
         "`tmux` is not installed (apt-get needs root); install it and run again"
+    );
+    let forbidden = Unavailable::Forbidden {
+        what: "a network namespace",
+        reason: "Operation not permitted".into(),
+    };
+    assert!(
+        forbidden
+            .to_string()
+            .starts_with("a network namespace is not allowed here (Operation not permitted)")
     );
 }

@@ -1,10 +1,11 @@
 //! Who may connect: methods in order, the first that recognises the credential decides.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use bezel_context::{Scopes, Workspaces};
+use bezel_context::{CredentialId, Scopes, Workspaces};
 use bezel_plugin::{Draft, DraftError, Names, PluginId, Problem};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -15,6 +16,7 @@ pub struct Attempt {
     owner: Arc<str>,
     same_process: bool,
     same_user: bool,
+    address: Option<IpAddr>,
     presented: Presented,
 }
 
@@ -49,6 +51,32 @@ pub struct Granted {
     pub workspaces: Workspaces,
     /// What it may do there.
     pub scopes: Scopes,
+    /// Which of the owner's credentials it showed, where it is one that can be taken back alone.
+    pub credential: Option<CredentialId>,
+    /// What it shows from now on, where the one that it showed is used up with this connection.
+    pub issued: Option<IssuedCredential>,
+}
+
+/// A secret for the client alone: it goes into the answer to its hello. Its debug form hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IssuedCredential(Arc<str>);
+
+impl IssuedCredential {
+    /// Wraps the text.
+    pub fn new(secret: impl Into<Arc<str>>) -> Self {
+        IssuedCredential(secret.into())
+    }
+
+    /// The text, for the client's welcome alone.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for IssuedCredential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("IssuedCredential(hidden)")
+    }
 }
 
 /// Recognises one kind of credential.
@@ -77,7 +105,16 @@ impl Attempt {
             owner: owner.into(),
             same_process,
             same_user,
+            address: None,
             presented,
+        }
+    }
+
+    /// The same attempt, over the network from this address.
+    pub fn from_network(self, address: IpAddr) -> Self {
+        Attempt {
+            address: Some(address),
+            ..self
         }
     }
 
@@ -94,6 +131,11 @@ impl Attempt {
     /// Whether the operating system says that the other side runs as this server's user.
     pub fn is_same_user(&self) -> bool {
         self.same_user
+    }
+
+    /// Where it came from, where that is the network.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// Whether it showed this server's own token.
@@ -207,6 +249,8 @@ mod tests {
             owner,
             workspaces: Workspaces::All,
             scopes,
+            credential: None,
+            issued: None,
         })
     }
 

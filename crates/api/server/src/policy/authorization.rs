@@ -115,6 +115,7 @@ mod tests {
             owner: "me".into(),
             workspaces: Workspaces::All,
             scopes: Scopes::all(),
+            credential: None,
         };
         let workspace = WorkspaceId::new("w");
         let request = AccessRequest {

@@ -5,8 +5,8 @@ mod authorization;
 mod workers;
 
 pub use authentication::{
-    Attempt, AuthenticationDraft, AuthenticationMethod, AuthenticationPolicy, Granted, Presented,
-    Verdict,
+    Attempt, AuthenticationDraft, AuthenticationMethod, AuthenticationPolicy, Granted,
+    IssuedCredential, Presented, Verdict,
 };
 pub use authorization::{
     Access, AccessRequest, AuthorizationDraft, AuthorizationPolicy, AuthorizationRule,

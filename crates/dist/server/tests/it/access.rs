@@ -104,7 +104,13 @@ impl Listener for Stranger {
     fn accept(&mut self) -> BoxFuture<'_, std::io::Result<(Transport, PeerIdentity)>> {
         async {
             match self.accepted.recv().await {
-                Some(transport) => Ok((transport, PeerIdentity { uid: self.uid })),
+                Some(transport) => Ok((
+                    transport,
+                    PeerIdentity {
+                        uid: self.uid,
+                        ..PeerIdentity::default()
+                    },
+                )),
                 None => std::future::pending().await,
             }
         }

@@ -8,6 +8,7 @@ mod launcher;
 mod lifetime;
 mod plugins;
 mod records;
+mod remote;
 mod sessions;
 mod taps;
 mod workers;

@@ -35,6 +35,8 @@ fn pairing(workspace: &Arc<Mutex<Option<WorkspaceId>>>) -> Facet<ServerContext> 
                         workspace.lock().unwrap().iter().cloned().collect(),
                     ),
                     scopes: Scopes::of([Scope::Operate]),
+                    credential: None,
+                    issued: None,
                 }),
                 _ => Verdict::Unrecognised,
             };

@@ -41,6 +41,35 @@ over_both! {
         assert_eq!(start.model.as_ref().unwrap().to_string(), "local::small");
     }
 
+    async fn a_session_that_is_created_twice_under_its_id_is_created_once(world: World) {
+        let client = world.client().await;
+        let id = SessionId::generate();
+        let options = CreateSession {
+            session_id: Some(id.clone()),
+            ..begin_in(&world.project("p"))
+        };
+        let cx = cx();
+        let (first, second) = tokio::join!(
+            client.management.create(&cx, options.clone()),
+            client.management.create(&cx, options.clone()),
+        );
+        let third = client.management.create(&cx, options).await;
+        for created in [first, second, third] {
+            assert_eq!(created.unwrap().session_id, id);
+        }
+        client.until_status(&id, SessionStatus::Idle).await;
+        assert_eq!(client.list().await.len(), 1);
+        assert_eq!(world.launcher.starts().len(), 1);
+        for wrong in ["", "../x", "ABCDEF00112273344556677889900aab", "s"] {
+            let options = CreateSession {
+                session_id: Some(SessionId::new(wrong)),
+                ..begin_in(&world.project("p"))
+            };
+            let refusal = refused(client.management.create(&cx, options).await);
+            assert!(matches!(refusal, SessionError::Invalid { .. }), "{wrong}: {refusal:?}");
+        }
+    }
+
     async fn events_tell_of_creation_change_and_deletion(world: World) {
         let client = world.client().await;
         client.list().await;

@@ -38,6 +38,17 @@ use crate::workspace::Location;
 /// and goes to every directory's readers.
 const TOUCH_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Whether an id has the form of those that [`SessionId::generate`] makes: it names a folder.
+fn is_generated(id: &SessionId) -> bool {
+    let id = id.as_str().as_bytes();
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    id.len() == 32 && id.iter().all(is_digit) && id[12] == b'7'
+}
+
+/// Of a directory in which a principal may not work.
+pub(crate) const OUTSIDE: &str =
+    "it lies outside the workspaces that you may reach; name one inside";
+
 /// What a session's worker does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkerNow {
@@ -165,17 +176,32 @@ impl Records {
             .map(checked_title)
             .transpose()?
             .unwrap_or_default();
+        let session_id = match options.session_id {
+            Some(asked) if !is_generated(&asked) => {
+                return Err(FleetError::Invalid(
+                    "a session's id is a version 7 UUID of 32 lower-case hexadecimal digits; leave it out, and the server makes one".into(),
+                ));
+            }
+            asked => asked.unwrap_or_else(SessionId::generate),
+        };
         let _line = self.0.line.lock().await;
+        if let Some(there) = self.get(&session_id) {
+            // Asked for twice at once.
+            return match there.owner == options.owner {
+                true => Ok(there),
+                false => Err(FleetError::NotAuthorized { session_id }),
+            };
+        }
         let (workspace_id, new) = self.workspace_of(location.root);
         if !may_use(&workspace_id) {
             return Err(FleetError::Directory {
                 directory: location.directory.display().to_string(),
-                reason: "it lies outside the workspaces that you may reach; name one inside".into(),
+                reason: OUTSIDE.into(),
             });
         }
         let now = self.0.clock.now();
         let record = Record {
-            session_id: SessionId::generate(),
+            session_id,
             title,
             owner: options.owner,
             workspace_id,
@@ -187,6 +213,29 @@ impl Records {
             updated_at: now,
         };
         self.insert(cx, record, new).await
+    }
+
+    /// The workspace of a location, recorded where it is new. `may_use` judges it.
+    pub(crate) async fn register(
+        &self,
+        location: Location,
+        may_use: impl Fn(&WorkspaceId) -> bool,
+    ) -> Result<Workspace, FleetError> {
+        let _line = self.0.line.lock().await;
+        let (workspace_id, new) = self.workspace_of(location.root.clone());
+        if !may_use(&workspace_id) {
+            return Err(FleetError::Directory {
+                directory: location.directory.display().to_string(),
+                reason: OUTSIDE.into(),
+            });
+        }
+        if let Some(row) = new {
+            self.write(vec![Write::Workspace(row.clone())]).await?;
+            self.0.lock().register(row);
+        }
+        Ok(self
+            .workspace(&location.root)
+            .expect("it was registered above"))
     }
 
     /// Changes a record: written first, then seen.

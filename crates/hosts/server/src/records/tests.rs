@@ -47,6 +47,7 @@ fn cx() -> Context {
 
 fn options() -> CreateManaged {
     CreateManaged {
+        session_id: None,
         owner: "me".into(),
         title: None,
         directory: "/project".into(),

@@ -223,13 +223,13 @@ impl Life {
 
     async fn end(self, end: End) {
         let stopping = self.is_stopping();
-        let (closed, reason) = match end {
+        let (closed, reason) = match &end {
             End::Exit(exit) if stopping || exit.orderly => (true, None),
             End::Exit(exit) => (
                 false,
                 Some(self.failed(format!("died: it {}", exit.description))),
             ),
-            End::Failed(error) => (stopping, Some(error)),
+            End::Failed(error) => (stopping, Some(error.clone())),
         };
         if let Some(error) = reason.as_ref().filter(|_| !closed) {
             tracing::warn!(session = %self.session_id, %error, "a worker is gone");
@@ -237,6 +237,10 @@ impl Life {
         self.shared
             .router
             .disconnect_worker(self.session_id.as_str());
+        if !matches!(&end, End::Exit(exit) if exit.orderly) {
+            // Before the slot is free: a worker after this one has processes of its own.
+            self.shared.clear(&self.session_id).await;
+        }
         let records = &self.shared.records;
         // Before the slot is free: a worker after this one has a row of its own.
         if self.kept {

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use self::life::Life;
 use self::slot::{Digest, Phase, Slot, digest, stopped};
+use crate::blocking::blocking;
 use crate::feed::Feed;
 use crate::records::{Records, WorkerNow, WorkerRow, Write};
 use crate::{WorkerCredential, WorkerLauncher};
@@ -230,8 +231,11 @@ impl Workers {
     pub(crate) async fn remove(&self, session_id: &SessionId) -> Result<(), FleetError> {
         self.0.lock().removed.insert(session_id.clone());
         let stopped = self.stop(session_id).await;
-        if stopped.is_err() {
-            self.0.lock().removed.remove(session_id);
+        match &stopped {
+            Ok(()) => self.0.clear(session_id).await,
+            Err(_) => {
+                self.0.lock().removed.remove(session_id);
+            }
         }
         stopped
     }
@@ -272,6 +276,9 @@ impl Workers {
                     self.spawn(life.adopted(Arc::from(process)));
                 }
                 None => {
+                    // At once: no worker of it can have been launched yet.
+                    self.0
+                        .cleared(&row.session_id, self.0.launcher.clear(&row.session_id));
                     let (records, session_id) = (self.0.records.clone(), row.session_id);
                     self.spawn(async move {
                         if let Err(error) =
@@ -371,6 +378,19 @@ impl Workers {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends what the session's last worker has left running.
+    async fn clear(&self, session_id: &SessionId) {
+        let (launcher, session) = (Arc::clone(&self.launcher), session_id.clone());
+        let count = blocking(move || launcher.clear(&session)).await;
+        self.cleared(session_id, count);
+    }
+
+    fn cleared(&self, session_id: &SessionId, count: usize) {
+        if count > 0 {
+            tracing::info!(session = %session_id, count, "processes that a dead worker had left were ended");
+        }
     }
 
     /// Tells of what was marked, and of the number of workers. The caller holds no lock.

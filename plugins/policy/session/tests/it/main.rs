@@ -5,6 +5,8 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+mod renewal;
+
 use std::collections::BTreeMap;
 
 use bezel_api_session::BeforeTool;

@@ -1,5 +1,7 @@
 //! Lost connections and workers.
 
+use bezel_sessions_contract::{RenewError, Renewal};
+
 use super::support::Stage;
 
 #[tokio::test]
@@ -85,4 +87,59 @@ async fn a_session_that_somebody_else_deleted_is_not_opened_again_and_again() {
     stage.tui.press("f3").await;
     stage.tui.wait_for_text("●").await;
     assert_eq!(stage.played.calls.borrow().len(), calls + 2);
+}
+
+#[tokio::test]
+async fn opening_a_session_lets_its_process_give_way_to_one_of_now() {
+    let mut stage = Stage::open("a2").await;
+    *stage.played.renewal.lock().unwrap() = Ok(Renewal::Ending);
+    stage.tui.press("ctrl+x s").await;
+    stage.tui.wait_for_text("Fix the parser").await;
+    stage.tui.type_text("parser").await;
+    stage.tui.press("enter").await;
+    stage
+        .called(|calls| {
+            calls.ends_with(&[
+                "attach a1 with 2".into(),
+                "renew if it differs with 2".into(),
+            ])
+        })
+        .await;
+    stage.worker("a1").stop().await;
+    stage
+        .called(|calls| calls.last().is_some_and(|call| call == "attach a1 with 2"))
+        .await;
+    let worker = stage.server.worker("a1");
+    worker.activate();
+    stage.tui.wait_for_text("●").await;
+}
+
+#[tokio::test]
+async fn the_process_of_an_open_session_can_be_started_again_unless_something_runs_in_it() {
+    let mut stage = Stage::open("a1").await;
+    let asked = |calls: &[String]| {
+        calls
+            .last()
+            .is_some_and(|call| call == "renew always with 2")
+    };
+    let reason = "occupied".to_owned();
+    *stage.played.renewal.lock().unwrap() = Err(RenewError::Busy { reason });
+    stage.tui.press("f6").await;
+    stage.called(asked).await;
+    stage.tui.wait_for_text("occupied").await;
+    *stage.played.renewal.lock().unwrap() = Ok(Renewal::Ending);
+    stage.tui.press("f6").await;
+    stage
+        .called(|calls| {
+            calls
+                .iter()
+                .filter(|call| *call == "renew always with 2")
+                .count()
+                == 2
+        })
+        .await;
+    stage.worker("a1").stop().await;
+    stage
+        .called(|calls| calls.last().is_some_and(|call| call == "attach a1 with 2"))
+        .await;
 }

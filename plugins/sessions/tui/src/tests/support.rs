@@ -10,9 +10,10 @@ use bezel_presentation::clock::Clock;
 use bezel_rpc::{EventSource, Events, State, StateCell};
 use bezel_session_types::{Message, SessionId};
 use bezel_sessions_contract::{
-    CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, SessionDirectory,
-    SessionDirectoryClient, SessionError, SessionManagement, SessionManagementClient,
-    SessionStatus, SessionSummary, WorkspaceSummary,
+    CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, RenewError, RenewRequest,
+    Renewal, SessionDirectory, SessionDirectoryClient, SessionError, SessionManagement,
+    SessionManagementClient, SessionProcess, SessionProcessClient, SessionStatus, SessionSummary,
+    WorkspaceSummary,
 };
 use bezel_testkit::{FakeServer, FakeWorker};
 use serde_json::json;
@@ -31,6 +32,8 @@ pub(super) struct Played {
     pub(super) messages: Mutex<Vec<Message>>,
     pub(super) server: Mutex<Option<Arc<FakeServer>>>,
     pub(super) refuse: Mutex<Option<SessionError>>,
+    /// What workers answer to whoever wants another one in their place.
+    pub(super) renewal: Mutex<Result<Renewal, RenewError>>,
 }
 
 impl Played {
@@ -176,6 +179,23 @@ impl SessionManagement for Fake {
     }
 }
 
+struct FakeProcess(Arc<Played>);
+
+impl SessionProcess for FakeProcess {
+    async fn renew(&self, _cx: &Context, request: RenewRequest) -> Result<Renewal, RenewError> {
+        let variables = request
+            .environment
+            .map_or(0, |environment| environment.0.len());
+        let wish = if request.always {
+            "always"
+        } else {
+            "if it differs"
+        };
+        self.0.note(format!("renew {wish} with {variables}"));
+        self.0.renewal.lock().unwrap().clone()
+    }
+}
+
 pub(super) fn session(id: &str, title: &str, workspace: &str, updated_at: &str) -> SessionSummary {
     SessionSummary {
         session_id: SessionId::new(id),
@@ -227,6 +247,7 @@ impl Stage {
             messages: Mutex::default(),
             server: Mutex::new(Some(Arc::clone(&server))),
             refuse: Mutex::default(),
+            renewal: Mutex::new(Ok(Renewal::Current)),
         });
         server
             .provide(&SessionDirectoryClient::new(Fake(Arc::clone(&played))))
@@ -237,6 +258,9 @@ impl Stage {
         let mut workers = Vec::new();
         for id in ["fresh", "a1", "a2", "b1"] {
             let worker = server.worker(id);
+            worker
+                .provide(&SessionProcessClient::new(FakeProcess(Arc::clone(&played))))
+                .unwrap();
             worker.activate();
             workers.push(worker);
         }
@@ -288,6 +312,9 @@ impl Stage {
         let stage =
             Stage::launched(LaunchSession::Id(session.into()), sessions(), json!(null)).await;
         stage.tui.wait_for_text("●").await;
+        stage
+            .called(|calls| calls.contains(&"renew if it differs with 2".into()))
+            .await;
         stage
     }
 

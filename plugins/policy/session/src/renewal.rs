@@ -1,0 +1,118 @@
+//! When a worker gives way to another that starts with the environment and the configuration of now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bezel_api_session::{Lane, Retirement, SessionContext};
+use bezel_context::Context;
+use bezel_sessions_contract::{
+    LaunchEnvironment, RenewError, RenewRequest, Renewal, SessionProcess, SessionProcessClient,
+};
+use bezel_tools_contract::BackgroundCommands;
+use tokio::sync::watch;
+
+use crate::PolicyConfig;
+
+/// Provides the service. Without the grant to end the worker it answers that the worker stays.
+pub(crate) fn offer(cx: &SessionContext, config: &PolicyConfig, attached: watch::Receiver<usize>) {
+    let commands = cx.use_local_optional::<BackgroundCommands>();
+    cx.provide(SessionProcessClient::new(Process {
+        retirement: cx.retirement(),
+        lane: cx.agent.main(),
+        attached,
+        commands: Box::new(move || {
+            let commands = commands.as_ref().and_then(|commands| commands.get().ok());
+            commands.map_or(0, |commands| commands.running())
+        }),
+        started: Started {
+            environment: Arc::clone(cx.agent.environment()),
+            variables: config.telling_variables.clone(),
+            files: looked_at(&config.telling_files),
+        },
+    }));
+}
+
+struct Process {
+    retirement: Option<Retirement>,
+    lane: Lane,
+    attached: watch::Receiver<usize>,
+    /// How many commands run in the background.
+    commands: Box<dyn Fn() -> usize + Send + Sync>,
+    started: Started,
+}
+
+/// What this worker was started with, as far as it makes a difference.
+struct Started {
+    environment: Arc<BTreeMap<String, String>>,
+    variables: BTreeSet<String>,
+    files: Vec<(PathBuf, Option<Look>)>,
+}
+
+/// A file at one moment: when it was changed last, and its size in bytes.
+type Look = (Option<SystemTime>, u64);
+
+fn look(file: &Path) -> Option<Look> {
+    let metadata = std::fs::metadata(file).ok()?;
+    Some((metadata.modified().ok(), metadata.len()))
+}
+
+fn looked_at(files: &[PathBuf]) -> Vec<(PathBuf, Option<Look>)> {
+    files
+        .iter()
+        .map(|file| (file.clone(), look(file)))
+        .collect()
+}
+
+impl Started {
+    /// Whether a worker that starts now, from a shell with `environment`, would be another.
+    fn differs(&self, environment: Option<&LaunchEnvironment>) -> bool {
+        let another = |name: &String| {
+            let offered = environment.and_then(|environment| environment.0.get(name));
+            offered.is_some_and(|offered| {
+                !offered.is_empty() && self.environment.get(name) != Some(offered)
+            })
+        };
+        self.variables.iter().any(another)
+            || self.files.iter().any(|(file, then)| look(file) != *then)
+    }
+}
+
+impl Process {
+    /// What would be lost with the process.
+    fn holds(&self, alone: bool) -> Option<String> {
+        if !self.lane.activity().borrow().is_idle() || !self.lane.queue().borrow().is_empty() {
+            return Some("the agent works in it; interrupt it first, or wait".into());
+        }
+        match (self.commands)() {
+            0 => {}
+            1 => return Some("a command runs in the background; end it first".into()),
+            count => {
+                return Some(format!(
+                    "{count} commands run in the background; end them first"
+                ));
+            }
+        }
+        if alone && *self.attached.borrow() > 1 {
+            return Some("somebody else has the session open".into());
+        }
+        None
+    }
+}
+
+impl SessionProcess for Process {
+    async fn renew(&self, _cx: &Context, request: RenewRequest) -> Result<Renewal, RenewError> {
+        let Some(retirement) = &self.retirement else {
+            return Ok(Renewal::Current);
+        };
+        if !request.always && !self.started.differs(request.environment.as_ref()) {
+            return Ok(Renewal::Current);
+        }
+        if let Some(reason) = self.holds(!request.always) {
+            return Err(RenewError::Busy { reason });
+        }
+        retirement.retire("another one is to start with what holds now");
+        Ok(Renewal::Ending)
+    }
+}

@@ -13,10 +13,10 @@ use crate::config::Permission;
     name = "bezel",
     version,
     about,
-    long_about = "A coding agent assembled from plugins.\n\nWithout a command it opens the terminal interface in this directory, or plays the tour where there is no terminal.",
+    long_about = "A coding agent assembled from plugins.\n\nWithout a command it opens the terminal interface in this directory; where no model is configured it plays the tour.",
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    after_help = "Exit status of `bezel run`: 0 done, 1 the turn failed, 2 bad usage or configuration, 3 no model or key, 130 interrupted."
+    after_help = "Exit status: 0 done, 1 it failed, 2 bad usage or configuration, 3 no model or key, 130 interrupted. `bezel server status` ends with 1 while no server runs, `bezel doctor` where something is bad."
 )]
 pub struct Arguments {
     /// What to do; the terminal interface when left out.
@@ -27,7 +27,7 @@ pub struct Arguments {
 }
 
 /// How the terminal interface opens.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, PartialEq, Eq, Args)]
 pub struct OpenArguments {
     /// Run everything in one process, without a server
     #[arg(long)]
@@ -46,7 +46,7 @@ pub struct OpenArguments {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 #[group(multiple = false)]
 pub struct WhichSession {
-    /// Go on with this session: its id, or the beginning of one
+    /// Go on with this session: its id, or the beginning or end of one
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
     /// Go on with the newest session of this directory
@@ -61,6 +61,8 @@ pub enum Command {
     Run(RunArguments),
     /// List, show, rename and delete sessions
     Session {
+        #[command(flatten)]
+        server: ServerChoice,
         #[command(subcommand)]
         command: SessionCommand,
     },
@@ -84,6 +86,25 @@ pub enum Command {
         #[command(subcommand)]
         command: ServerCommand,
     },
+    /// Serve this machine's sessions to other machines, in the foreground
+    #[command(
+        after_help = "It prints the server's URL and a pairing code. Without --tls-cert and --tls-key it listens on \
+        loopback addresses alone, unless --allow-insecure says that the network itself is private."
+    )]
+    Serve(ServeArguments),
+    /// Open the terminal interface of a server on another machine
+    #[command(
+        after_help = "The first time it asks for a pairing code, which `bezel access pair` prints where the server runs; \
+        then this machine keeps a token of its own. Paths are those of the server's machine."
+    )]
+    Attach(AttachArguments),
+    /// Let other machines in: pairing codes, paired clients
+    Access {
+        #[command(flatten)]
+        server: ServerChoice,
+        #[command(subcommand)]
+        command: AccessCommand,
+    },
     /// Play the tour: a scripted model with real tools in a scratch directory
     Tour(TourArguments),
     /// Print a completion script for a shell
@@ -103,8 +124,10 @@ pub struct RunArguments {
     #[arg(long)]
     pub json: bool,
     /// Run everything in one process, without a server
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub standalone: bool,
+    #[command(flatten)]
+    pub server: ServerChoice,
     /// The model, as PROVIDER::MODEL
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
@@ -121,6 +144,107 @@ pub struct RunArguments {
     pub prompt: Vec<String>,
 }
 
+/// Which server; the user's own when left out.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServerChoice {
+    /// Use the server at this URL, which this machine is paired with; paths are then its own
+    #[arg(long, value_name = "URL", global = true)]
+    pub server: Option<String>,
+}
+
+/// How to serve.
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4617")]
+    pub listen: String,
+    /// The certificate chain, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = clap::ValueHint::FilePath)]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = clap::ValueHint::FilePath)]
+    pub tls_key: Option<PathBuf>,
+    /// Take unencrypted connections from other machines
+    #[arg(long)]
+    pub allow_insecure: bool,
+    /// A name that clients may use for this machine, beside what it listens on; may be given several times
+    #[arg(long = "allow-host", value_name = "NAME")]
+    pub allowed_hosts: Vec<String>,
+}
+
+/// Which server, and how its interface opens.
+#[derive(Debug, Args)]
+pub struct AttachArguments {
+    /// The server: http(s)://HOST:PORT, or ws(s)://
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// A pairing code; `-` reads it from standard input
+    #[arg(long, value_name = "CODE")]
+    pub code: Option<String>,
+    /// Certificates to trust beside the system's, a PEM file
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub ca: Option<PathBuf>,
+    /// Connect to another machine without encryption
+    #[arg(long)]
+    pub allow_insecure: bool,
+    #[command(flatten)]
+    pub which: WhichSession,
+    /// The model of a new session, as PROVIDER::MODEL
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// The directory of the server's machine to work in; relative to the workspace where this client is bound to one
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<String>,
+}
+
+/// What to do with the access of other machines.
+#[derive(Debug, Subcommand)]
+pub enum AccessCommand {
+    /// Print a pairing code: it works once, for five minutes
+    Pair {
+        /// What the client may do: read, operate, admin
+        #[arg(
+            long,
+            value_name = "SCOPES",
+            value_delimiter = ',',
+            default_value = "read,operate"
+        )]
+        scopes: Vec<ScopeName>,
+        /// Bind the client to the workspace of this directory
+        #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+        cwd: Option<PathBuf>,
+        /// What to call the client
+        #[arg(long, value_name = "NAME")]
+        label: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the paired clients, newest first
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a client's access back: it ends at once, and so does that of all whom it let in
+    Revoke {
+        /// The client's id
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}
+
+/// What a paired client may do; a wider one includes the narrower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ScopeName {
+    /// See sessions
+    Read,
+    /// Work in them
+    Operate,
+    /// Manage clients and the server
+    Admin,
+}
+
 /// What to do with sessions.
 #[derive(Debug, Subcommand)]
 pub enum SessionCommand {
@@ -132,7 +256,7 @@ pub enum SessionCommand {
     },
     /// Show a session's newest messages
     Show {
-        /// The session's id, or the beginning of one
+        /// The session's id, or the beginning or end of one
         id: String,
         /// How many messages
         #[arg(long, short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
@@ -143,7 +267,7 @@ pub enum SessionCommand {
     },
     /// Give a session another title
     Rename {
-        /// The session's id, or the beginning of one
+        /// The session's id, or the beginning or end of one
         id: String,
         /// The new title
         title: String,
@@ -153,7 +277,7 @@ pub enum SessionCommand {
     },
     /// Delete a session and all that belongs to it
     Delete {
-        /// The session's id, or the beginning of one
+        /// The session's id, or the beginning or end of one
         id: String,
         /// As JSON
         #[arg(long)]

@@ -12,8 +12,10 @@ use bezel_sockets::dial_unix;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
+use crate::arguments::ServerChoice;
 use crate::daemon::{self, StartError, TokenError};
 use crate::paths::{Paths, PathsError};
+use crate::remote::{ReachOptions, RemoteError, RemoteServer};
 
 /// How long a first connection may take, the server's start included.
 const FIRST: Duration = Duration::from_secs(30);
@@ -30,6 +32,9 @@ pub enum JoinError {
     /// The server's token cannot be read.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// The server on another machine is not known, or must not be used so.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// The server turned this client away, or does not answer.
     #[error("cannot use the server: {0}")]
     Connection(String),
@@ -58,6 +63,47 @@ pub async fn join(cx: &Context, paths: &Paths) -> Result<Joined, JoinError> {
     tokio::select! {
         joined = join_through(cx, Arc::clone(&connect) as Arc<dyn Connect>, credential) => joined,
         error = connect.failure() => Err(error.into()),
+    }
+}
+
+/// Connects to the server that was chosen: the user's own, or one on another machine.
+pub async fn join_chosen(
+    cx: &Context,
+    paths: &Paths,
+    choice: &ServerChoice,
+) -> Result<Joined, JoinError> {
+    let Some(url) = &choice.server else {
+        return join(cx, paths).await;
+    };
+    let server = RemoteServer::open(paths, url, ReachOptions::default())?;
+    join_elsewhere(cx, server.connect()?, server.credential()?).await
+}
+
+/// Connects to a server on another machine. Nobody here can start one, so that the first attempt decides.
+pub async fn join_elsewhere(
+    cx: &Context,
+    connect: Arc<dyn Connect>,
+    credential: Credential,
+) -> Result<Joined, JoinError> {
+    let tasks = TaskScope::new();
+    let link = Link::start(
+        &tasks.spawner(),
+        connect,
+        hello(credential),
+        ServiceTable::new(),
+    );
+    let decided = |state: &ConnectionState| !matches!(state, ConnectionState::Connecting { .. });
+    let connection = link.connection();
+    let settled = connection.wait_for(&cx.with_timeout(FIRST), decided).await;
+    match settled.as_deref() {
+        Ok(ConnectionState::Connected { .. }) => Ok(Joined { link, tasks }),
+        Ok(ConnectionState::Disconnected { reason, .. }) => {
+            Err(JoinError::Connection(reason.clone()))
+        }
+        Ok(ConnectionState::Connecting { .. }) | Err(_) => Err(JoinError::Connection(format!(
+            "it does not answer within {} seconds",
+            FIRST.as_secs()
+        ))),
     }
 }
 
@@ -124,11 +170,17 @@ impl DaemonConnect {
     async fn failure(&self) -> StartError {
         let mut failure = self.failure.subscribe();
         loop {
-            if let Some(error) = self.failure.send_replace(None) {
+            // The sender lives as long as this.
+            failure.wait_for(Option::is_some).await.ok();
+            let mut taken = None;
+            // Wakes nobody, least of all this.
+            self.failure.send_if_modified(|failure| {
+                taken = failure.take();
+                false
+            });
+            if let Some(error) = taken {
                 return error;
             }
-            // The sender lives as long as this.
-            failure.changed().await.ok();
         }
     }
 
@@ -159,5 +211,46 @@ impl Connect for DaemonConnect {
                 dialled => dialled,
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context as TaskContext, Poll, Wake, Waker};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_client_that_waits_for_its_server_does_not_wake_itself() {
+        let connect = DaemonConnect {
+            paths: Paths::under("/nowhere".into()),
+            dial: dial_unix("/nowhere/server.sock"),
+            failure: watch::Sender::new(None),
+        };
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut task = TaskContext::from_waker(&waker);
+        let mut failure = std::pin::pin!(connect.failure());
+        for _ in 0..3 {
+            assert!(failure.as_mut().poll(&mut task).is_pending());
+            assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        }
+        let refused = StartError::Refused("no".into());
+        connect.failure.send_replace(Some(refused));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        let Poll::Ready(error) = failure.as_mut().poll(&mut task) else {
+            panic!("a failed start ends the wait");
+        };
+        assert!(matches!(error, StartError::Refused(reason) if reason == "no"));
     }
 }

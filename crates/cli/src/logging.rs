@@ -6,12 +6,17 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use bezel_telemetry::Reading;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::paths::create_private;
+use crate::telemetry;
 
 /// Bytes after which a log is moved aside when it is opened; one older file is kept.
 const ROTATE_AT: u64 = 8 * 1024 * 1024;
@@ -34,24 +39,49 @@ pub struct LevelError {
     reason: String,
 }
 
-/// Sends this process's log to `target`.
+/// Sends this process's log to `target`, and its spans nowhere.
 pub fn start(target: Target) -> Result<(), LevelError> {
+    start_with_spans(target, Reading::default())
+}
+
+/// Sends this process's log to `target`, and its spans where `asked` says.
+pub fn start_with_spans(target: Target, asked: Reading) -> Result<(), LevelError> {
     let levels = levels(std::env::var("BEZEL_LOG").ok().as_deref())?;
-    let registry = tracing_subscriber::registry().with(levels);
-    let format = tracing_subscriber::fmt::layer()
-        .with_ansi(false)
-        .with_target(true);
-    let outcome = match target {
-        Target::File(path) => registry
-            .with(format.with_writer(Lazy::new(path)))
-            .try_init(),
-        Target::StandardError => registry.with(format.with_writer(io::stderr)).try_init(),
+    let writer = match target {
+        Target::File(path) => BoxMakeWriter::new(Lazy::new(path)),
+        Target::StandardError => BoxMakeWriter::new(io::stderr),
+    };
+    let registry = tracing_subscriber::registry();
+    // A filter of its own costs a layer something at each span: only where there are two layers.
+    let outcome = match asked.settings {
+        None => registry.with(levels).with(lines(writer)).try_init(),
+        Some(settings) => {
+            let spans = telemetry::start(settings).layer();
+            registry
+                .with(lines(writer).with_filter(levels))
+                .with(spans)
+                .try_init()
+        }
     };
     // Only a second call in one process fails; the first one's log goes on.
     if outcome.is_ok() {
         log_panics();
     }
+    for notice in asked.notices {
+        tracing::warn!(target: "bezel", "{notice}");
+    }
     Ok(())
+}
+
+/// One line for each message.
+fn lines<S>(writer: BoxMakeWriter) -> impl tracing_subscriber::Layer<S> + Send + Sync
+where
+    S: tracing::Subscriber + for<'s> LookupSpan<'s>,
+{
+    tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_target(true)
+        .with_writer(writer)
 }
 
 /// A log file to append to, moved aside first when it has grown large. Readable by the user alone.

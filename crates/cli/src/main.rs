@@ -6,12 +6,15 @@ mod config;
 mod connect;
 mod daemon;
 mod failure;
+mod keys;
 mod logging;
 mod manifest;
 mod paths;
+mod remote;
 mod scratch;
 mod setup;
 mod standalone;
+mod telemetry;
 mod worker;
 
 use std::process::ExitCode;
@@ -22,7 +25,15 @@ use crate::arguments::{Arguments, Command};
 use crate::failure::{Exit, Outcome};
 
 fn main() -> ExitCode {
+    // Whoever makes a TLS client without saying with which library gets this one.
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
+        tracing::debug!("a library for TLS was chosen already");
+    }
     let exit = run(Arguments::parse()).unwrap_or_else(failure::Failure::report);
+    telemetry::finish();
     ExitCode::from(exit as u8)
 }
 
@@ -30,7 +41,10 @@ fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         None => commands::open::run(arguments.open),
         Some(Command::Run(arguments)) => commands::run::run(arguments),
-        Some(Command::Session { command }) => commands::session::run(command),
+        Some(Command::Session { server, command }) => commands::session::run(server, command),
+        Some(Command::Serve(arguments)) => commands::serve::run(arguments),
+        Some(Command::Attach(arguments)) => commands::attach::run(arguments),
+        Some(Command::Access { server, command }) => commands::access::run(server, command),
         Some(Command::Models(arguments)) => commands::models::run(arguments),
         Some(Command::Config { command }) => commands::config::run(command),
         Some(Command::Doctor(arguments)) => commands::doctor::run(arguments),

@@ -58,10 +58,17 @@ pub fn plugins() -> Vec<(String, bool)> {
         .collect()
 }
 
-/// The manifest of a server.
-pub fn server(config: &Config) -> Manifest {
+/// The manifest of a server; `paths` where it outlives this process's user interface.
+pub fn server(config: &Config, paths: Option<&Paths>) -> Manifest {
     let mut manifest = chosen(config);
     retain_policy(&mut manifest, |key| SERVER_POLICY.contains(&key));
+    if let Some(paths) = paths {
+        tell(
+            &mut manifest,
+            "access",
+            json!({ "file": paths.data.join("access.json") }),
+        );
+    }
     manifest
 }
 
@@ -86,7 +93,11 @@ pub fn session(config: &Config, paths: &Paths, session: &Chosen) -> Manifest {
     tell(
         &mut manifest,
         "models",
-        json!({ "model": session.model.as_ref().or(configured.as_ref()), "thinking": thinking }),
+        json!({
+            "model": session.model.as_ref().or(configured.as_ref()),
+            "thinking": thinking,
+            "configured_providers": config.providers.keys().collect::<Vec<_>>(),
+        }),
     );
     let variables: Vec<&String> = config
         .providers
@@ -101,7 +112,7 @@ pub fn session(config: &Config, paths: &Paths, session: &Chosen) -> Manifest {
     tell(
         &mut manifest,
         "accounts",
-        json!({ "file": paths.state.join("credentials.json"), "keyring": true }),
+        json!({ "file": paths.credentials(), "keyring": true }),
     );
     tell(
         &mut manifest,
@@ -231,7 +242,7 @@ mod tests {
             ..Chosen::default()
         };
         let (server, session, tui) = (
-            server(&config()),
+            server(&config(), None),
             session(&config(), &paths, &plan),
             tui(&config(), &plan),
         );
@@ -258,7 +269,7 @@ mod tests {
         let models = &session.entry("models").unwrap().config;
         assert_eq!(
             *models,
-            json!({ "model": { "provider": "a", "model_id": "b" }, "thinking": "high" })
+            json!({ "model": { "provider": "a", "model_id": "b" }, "thinking": "high", "configured_providers": [] })
         );
         assert!(server.entry("models").unwrap().config.is_null());
     }
@@ -274,7 +285,7 @@ mod tests {
         let models = &session.entry("models").unwrap().config;
         assert_eq!(
             *models,
-            json!({ "model": { "provider": "c", "model_id": "d" }, "thinking": "low" })
+            json!({ "model": { "provider": "c", "model_id": "d" }, "thinking": "low", "configured_providers": [] })
         );
     }
 }

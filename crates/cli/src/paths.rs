@@ -6,7 +6,7 @@
 //! | data: `server.db`, `sessions/ID/` | `$BEZEL_HOME/data/` | `bezel/` in the platform's data directory |
 //! | runtime: `server.sock`, `server.lock`, `token` | `$BEZEL_HOME/run/` | `bezel/` in `$XDG_RUNTIME_DIR`, else `run/` in the state directory |
 //! | logs | `$BEZEL_HOME/logs/` | `logs/` in the state directory |
-//! | state: `trust.json` | `$BEZEL_HOME/state/` | `bezel/` in the platform's state directory |
+//! | state: `trust.json`, `credentials.json` | `$BEZEL_HOME/state/` | `bezel/` in the platform's state directory |
 
 use std::ffi::OsString;
 use std::io;
@@ -148,9 +148,19 @@ impl Paths {
         self.run.join("token")
     }
 
+    /// Where the running server takes connections from other machines, if it does.
+    pub fn served(&self) -> PathBuf {
+        self.run.join("served.json")
+    }
+
     /// The trusted projects.
     pub fn trust(&self) -> PathBuf {
         self.state.join("trust.json")
+    }
+
+    /// Stored credentials of providers.
+    pub fn credentials(&self) -> PathBuf {
+        self.state.join("credentials.json")
     }
 
     /// The server's log.

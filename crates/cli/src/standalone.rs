@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{oneshot, watch};
 
 use crate::config::Config;
-use crate::daemon;
+use crate::daemon::{self, LockError, ServerLock, StartLock};
 use crate::failure::{Failure, Outcome};
 use crate::paths::{Paths, create_private};
 use crate::{manifest, worker};
@@ -33,6 +33,8 @@ pub struct Standalone {
     pub credential: Credential,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Released once the sessions are closed.
+    lock: Option<ServerLock>,
 }
 
 /// What the server's thread hands out once it is ready.
@@ -46,6 +48,7 @@ pub type Told = Vec<(&'static str, Value)>;
 /// Starts a server that keeps its files under `paths`. Blocks until it is ready.
 pub fn start(paths: &Paths, config: &Config, told: Told) -> Outcome<Standalone> {
     create_private(&paths.data).map_err(Failure::failed)?;
+    let lock = keep_servers_away(paths)?;
     let secret = secret();
     let (token, credential) = (LocalToken::new(secret.clone()), Credential::token(secret));
     let (paths, config) = (paths.clone(), config.clone());
@@ -70,12 +73,30 @@ pub fn start(paths: &Paths, config: &Config, told: Told) -> Outcome<Standalone> 
             credential,
             stop: Some(stop),
             thread: Some(thread),
+            lock: Some(lock),
         }),
         Ok(Err(error)) => Err(Failure::failed(error)),
         Err(_) => Err(Failure::failed(anyhow!(
             "the server's thread ended while it started; the log has more"
         ))),
     }
+}
+
+/// Two that write the same sessions would spoil them, so one says at once that the other is there.
+fn keep_servers_away(paths: &Paths) -> Outcome<ServerLock> {
+    paths.create_run().map_err(Failure::failed)?;
+    let turn = StartLock::take(&paths.start_lock()).map_err(Failure::failed)?;
+    ServerLock::take_standalone(&turn, &paths.server_lock()).map_err(|error| match error {
+        LockError::Held { owner: Some(owner) } if owner.standalone => Failure::failed(anyhow!(
+            "{}; or set BEZEL_HOME to another directory for this one",
+            daemon::open_elsewhere(owner.pid)
+        )),
+        LockError::Held { owner } => Failure::failed(anyhow!(
+            "the server{} has the sessions: leave --standalone out to join it, or end it first with `bezel server stop`",
+            owner.map_or_else(String::new, |owner| format!(" (process {})", owner.pid))
+        )),
+        error => Failure::failed(error),
+    })
 }
 
 impl Standalone {
@@ -93,6 +114,7 @@ impl Standalone {
         if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
             tracing::error!(target: "bezel", "the server's thread panicked");
         }
+        drop(self.lock.take());
     }
 }
 
@@ -111,7 +133,7 @@ async fn serve(
     stopped: oneshot::Receiver<()>,
 ) {
     let started = ServerHost::start(ServerOptions {
-        manifest: manifest::server(&config),
+        manifest: manifest::server(&config, None),
         facets: bezel_dist_server::facets(),
         paths: daemon::server_paths(&paths),
         launcher: Arc::new(ThreadLauncher { paths, told }),

@@ -11,21 +11,20 @@ use bezel_host_session::{
 use bezel_plugin::{Deadlines, FacetStatus};
 use bezel_rpc::{Connect, Credential, Hello, Role};
 use bezel_sockets::dial_unix;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{self, Config, Sources};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::logging;
 use crate::manifest::{self, Chosen};
 use crate::paths::{Paths, create_private};
+use crate::{keys, logging, setup, telemetry};
 
 /// Bytes that a start may have at most: a shell's environment and a little more.
 const MOST: u64 = 64 * 1024 * 1024;
 
 /// Runs the worker until it is asked to end or its policy retires it.
 pub fn run() -> Outcome {
-    logging::start(logging::Target::StandardError).map_err(Failure::usage)?;
     let paths = Paths::of_process().map_err(Failure::usage)?;
     let mut text = Vec::new();
     io::stdin()
@@ -37,6 +36,9 @@ pub fn run() -> Outcome {
         .context("standard input does not hold a worker's start; only the server starts workers")
         .map_err(Failure::usage)?;
     drop(text);
+    let environment = start.environment.as_ref().map(|environment| &environment.0);
+    let asked = telemetry::of_session(environment);
+    logging::start_with_spans(logging::Target::StandardError, asked).map_err(Failure::usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(16)
@@ -68,7 +70,8 @@ pub async fn start(
     let environment = start
         .environment
         .map(|environment| environment.0)
-        .unwrap_or_default();
+        // Nobody's shell asked: what the server itself was started with.
+        .unwrap_or_else(setup::environment);
     let sources = Sources {
         user: paths.config.clone(),
         directory: Some(start.directory.clone()),
@@ -84,6 +87,14 @@ pub async fn start(
         permission_mode: serde_json::to_value(start.permission_mode).map_err(Failure::failed)?,
     };
     let mut manifest = manifest::session(&config, paths, &chosen);
+    let project = config::project_file(&start.directory);
+    let project = project.unwrap_or_else(|| start.directory.join(".bezel/config.toml"));
+    // What the policy compares when somebody opens the session later.
+    let telling = json!({
+        "telling_variables": keys::telling_variables(&config),
+        "telling_files": [&paths.config, &project, &paths.trust()],
+    });
+    manifest::tell(&mut manifest, "policy", telling);
     for (plugin, what) in told {
         manifest::tell(&mut manifest, plugin, what.clone());
     }

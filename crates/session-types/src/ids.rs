@@ -3,6 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Environment variable that marks every process that a session started with the session's id. Whoever ends a
+/// session finds by it what the session's own process has left.
+pub const SESSION_VARIABLE: &str = "BEZEL_SESSION_ID";
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

@@ -10,7 +10,9 @@ mod run;
 mod tool;
 
 pub use entry::{BranchSummary, Compaction, CompactionReason, CustomEntry, Entry, EntryBody};
-pub use ids::{CommandId, EntryId, InvocationId, LaneName, OperationId, SessionId};
+pub use ids::{
+    CommandId, EntryId, InvocationId, LaneName, OperationId, SESSION_VARIABLE, SessionId,
+};
 pub use message::{
     AssistantContent, AssistantMessage, ImageContent, Message, ResultContent, StopReason, ToolCall,
     ToolResultMessage, UserContent, UserMessage,

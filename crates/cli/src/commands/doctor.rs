@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use bezel_session_types::ModelRef;
 use serde::Serialize;
 use serde_json::json;
 
@@ -11,22 +12,9 @@ use crate::arguments::DoctorArguments;
 use crate::config::{self, LoadError, VARIABLES, nearest};
 use crate::daemon::{self, Status};
 use crate::failure::{Exit, Outcome};
+use crate::keys::{self, Key};
 use crate::manifest;
 use crate::setup::{Setup, environment, untrusted_notice};
-
-/// Variables that hold a key, by provider.
-const KEY_VARIABLES: &[(&str, &[&str])] = &[
-    ("anthropic", &["ANTHROPIC_API_KEY"]),
-    ("openai", &["OPENAI_API_KEY"]),
-    ("gemini", &["GEMINI_API_KEY"]),
-    ("openrouter", &["OPENROUTER_API_KEY", "OPEN_ROUTER_API_KEY"]),
-    ("groq", &["GROQ_API_KEY"]),
-    ("xai", &["XAI_API_KEY"]),
-    ("deepseek", &["DEEPSEEK_API_KEY"]),
-    ("mistral", &["MISTRAL_API_KEY"]),
-    ("bedrock", &["BEDROCK_API_KEY"]),
-    ("vertex", &["VERTEX_API_KEY"]),
-];
 
 /// Variables of Bezel that set no key of the configuration.
 const OTHER_VARIABLES: &[&str] = &["BEZEL_HOME", "BEZEL_LOG", "BEZEL_BLESS"];
@@ -88,7 +76,7 @@ pub fn run(arguments: DoctorArguments) -> Outcome {
     let mut checks = Vec::new();
     configuration(&setup, &mut checks);
     variables(&mut checks);
-    checks.push(keys(&setup));
+    keys(&setup, &mut checks);
     for (name, directory) in [
         ("data", &setup.paths.data),
         ("run", &setup.paths.run),
@@ -144,7 +132,10 @@ fn configuration(setup: &Setup, checks: &mut Vec<Check>) {
             }
         }
         Err(LoadError::Invalid(errors)) => {
-            let found = format!("{} mistakes", errors.0.len());
+            let found = match errors.0.len() {
+                1 => "1 mistake".to_owned(),
+                count => format!("{count} mistakes"),
+            };
             checks.push(Check::bad(
                 "config",
                 found,
@@ -177,34 +168,55 @@ fn variables(checks: &mut Vec<Check>) {
     }
 }
 
-/// Where a key could come from: names alone.
-fn keys(setup: &Setup) -> Check {
-    let environment = environment();
-    let set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
-    let mut found = Vec::new();
-    if let Ok(loaded) = config::load(&setup.sources(Vec::new()), manifest::plugins) {
-        for (name, provider) in &loaded.config.providers {
-            match (&provider.api_key_env, &provider.api_key_command) {
-                (Some(variable), _) if set(variable) => found.push(format!("{name} ({variable})")),
-                (Some(variable), _) => found.push(format!("{name} ({variable} is not set)")),
-                (None, Some(_)) => found.push(format!("{name} (api_key_command)")),
-                (None, None) => {}
+/// Where keys come from, names alone, and whether the chosen model has one.
+fn keys(setup: &Setup, checks: &mut Vec<Check>) {
+    // What is wrong with the configuration was said above.
+    let Ok(loaded) = config::load(&setup.sources(Vec::new()), manifest::plugins) else {
+        return;
+    };
+    let (config, environment) = (&loaded.config, environment());
+    let chosen = config
+        .model
+        .as_deref()
+        .and_then(|model| model.parse::<ModelRef>().ok());
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for provider in keys::providers(config) {
+        let configured = config.providers.contains_key(&provider);
+        match keys::key_of(config, &environment, &provider) {
+            Some(Key::Variable(name)) => found.push(format!("{provider} ({name})")),
+            Some(Key::Command) => found.push(format!("{provider} (api_key_command)")),
+            Some(Key::Missing(names)) => missing.push((provider, names)),
+            Some(Key::NotNeeded) if configured => found.push(format!("{provider} (needs none)")),
+            Some(Key::NotNeeded) | None => {}
+        }
+    }
+    let stored = setup.paths.credentials().exists();
+    for (provider, names) in &missing {
+        let is_chosen = chosen.as_ref().filter(|model| model.provider == *provider);
+        let fix = format!(
+            "export {}=… in the shell that you start Bezel from; a session takes it when it is opened again",
+            names.first().map_or("KEY", String::as_str)
+        );
+        match is_chosen {
+            Some(model) if !stored => {
+                let unset = names.join(" nor ");
+                let found = format!("the model {model} has none: {unset} is not set");
+                checks.push(Check::bad("keys", found, fix));
+            }
+            Some(_) | None if !config.providers.contains_key(provider) => {}
+            Some(_) | None => {
+                let found = format!("{provider} has none: {} is not set", names.join(" nor "));
+                checks.push(Check::note("keys", found, fix));
             }
         }
     }
-    for (provider, names) in KEY_VARIABLES {
-        found.extend(
-            names
-                .iter()
-                .filter(|name| set(name))
-                .map(|name| format!("{provider} ({name})")),
-        );
+    if !found.is_empty() {
+        checks.push(Check::good("keys", found.join(", ")));
+    } else if !keys::anything_answers(config, &environment) && !stored {
+        let fix = "export a provider's key, for example ANTHROPIC_API_KEY: its first model serves then; `bezel tour` needs none";
+        let found = "none in the environment or the configuration";
+        checks.push(Check::note("keys", found, fix));
     }
-    if found.is_empty() {
-        let fix = "set a provider's key, for example ANTHROPIC_API_KEY, or name one with `api_key_env`; `bezel tour` needs none";
-        return Check::note("keys", "none in the environment or the configuration", fix);
-    }
-    Check::good("keys", found.join(", "))
 }
 
 fn writable(name: &'static str, directory: &Path) -> Check {
@@ -281,6 +293,14 @@ fn server(setup: &Setup, checks: &mut Vec<Check>) {
                 found,
                 "`bezel server logs` may say why, `bezel server stop` ends it",
             ));
+        }
+        Ok(Status::Standalone(owner)) => {
+            let found = format!(
+                "does not run: a standalone Bezel, process {}, has the sessions",
+                owner.pid
+            );
+            let fix = "other commands work once it is left (Ctrl+D in its terminal)";
+            checks.push(Check::note("server", found, fix));
         }
         Ok(Status::Stopped) => {
             checks.push(Check::good("server", "does not run; started on demand"))

@@ -1,10 +1,13 @@
 //! One module for each command.
 
+pub mod access;
+pub mod attach;
 pub mod config;
 pub mod doctor;
 pub mod models;
 pub mod open;
 pub mod run;
+pub mod serve;
 pub mod server;
 pub mod session;
 pub mod tour;

@@ -6,17 +6,20 @@ use anyhow::{Context as _, anyhow};
 use bezel_context::Context;
 use bezel_models_contract::{ModelsClient, ModelsState, RefreshStatus};
 use bezel_rpc::{AttachmentState, Link};
-use bezel_session_types::ModelSpec;
+use bezel_session_types::{ModelRef, ModelSpec};
 use bezel_sessions_contract::{CreateSession, LaunchEnvironment, SessionManagementClient};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::arguments::ModelsArguments;
 use crate::commands::run::{runtime, tell};
+use crate::config::{Config, ProviderSettings};
 use crate::connect::join_through;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::keys::{self, Key};
 use crate::scratch::Scratch;
 use crate::setup::{Setup, environment, untrusted_notice};
-use crate::{logging, standalone};
+use crate::{logging, manifest, standalone};
 
 /// Runs the command.
 pub fn run(arguments: ModelsArguments) -> Outcome {
@@ -49,15 +52,28 @@ pub fn run(arguments: ModelsArguments) -> Outcome {
             tell(&format!("warning: {provider}: {error}"));
         }
     }
+    let missing = without_key(&loaded.config, &state);
     let mut out = io::stdout();
     if arguments.json {
         writeln!(
             out,
             "{}",
-            json!({ "chosen": state.configuration.model, "models": state.catalog.available_models })
+            json!({
+                "chosen": state.configuration.model,
+                "models": state.catalog.available_models,
+                "without_key": missing,
+            })
         )?;
     } else {
-        list(&state, &mut out)?;
+        list(&state, &missing, &mut out)?;
+    }
+    let only_the_tour = |spec: &ModelSpec| spec.model.provider == manifest::STAND_IN;
+    let nothing_else = state.catalog.available_models.iter().all(only_the_tour);
+    if nothing_else && !arguments.json {
+        tell(
+            "Nothing but the tour can answer: export a provider's key, for example ANTHROPIC_API_KEY (the first of its \
+             models serves then, `*` marks it), or add a [providers.NAME] table to config.toml",
+        );
     }
     Ok(if state.catalog.available_models.is_empty() {
         Exit::NoModel
@@ -107,20 +123,65 @@ async fn ask(cx: &Context, link: &Link, setup: &Setup, refresh: bool) -> Outcome
     ))
 }
 
-fn list(state: &ModelsState, out: &mut dyn Write) -> io::Result<()> {
-    let models = &state.catalog.available_models;
-    if models.is_empty() {
-        return writeln!(
-            out,
-            "No model is configured: set a provider's key, for example ANTHROPIC_API_KEY, or add a [providers.NAME] table"
-        );
+/// A model that was configured and whose provider has no key.
+#[derive(Serialize)]
+struct WithoutKey {
+    model: ModelRef,
+    /// Variables that could hold the key.
+    variables: Vec<String>,
+}
+
+/// The models that a person configured and cannot use for want of a key: the chosen one, and those of the
+/// configuration.
+fn without_key(config: &Config, state: &ModelsState) -> Vec<WithoutKey> {
+    let of_provider = |name: &String, settings: &ProviderSettings| {
+        let model = |id: &String| ModelRef {
+            provider: name.clone(),
+            model_id: id.clone(),
+        };
+        let all = settings.models.iter().map(|settings| model(&settings.id));
+        all.collect::<Vec<_>>()
+    };
+    let chosen = config.model.as_deref().and_then(|model| model.parse().ok());
+    let listed = config.providers.iter();
+    let mut all: Vec<ModelRef> = chosen.into_iter().collect();
+    all.extend(listed.flat_map(|(name, settings)| of_provider(name, settings)));
+    let mut found: Vec<WithoutKey> = Vec::new();
+    for model in all {
+        let known = found.iter().any(|other| other.model == model)
+            || state
+                .catalog
+                .available_models
+                .iter()
+                .any(|spec| spec.model.provider == model.provider);
+        if let (false, Some(Key::Missing(variables))) =
+            (known, keys::key_of(config, &environment(), &model.provider))
+        {
+            found.push(WithoutKey { model, variables });
+        }
     }
+    found
+}
+
+fn list(state: &ModelsState, missing: &[WithoutKey], out: &mut dyn Write) -> io::Result<()> {
+    let models = &state.catalog.available_models;
     let names: Vec<String> = models.iter().map(|spec| spec.model.to_string()).collect();
+    let without: Vec<String> = missing.iter().map(|one| one.model.to_string()).collect();
     let width = names
         .iter()
+        .chain(&without)
         .map(|name| name.chars().count())
         .max()
         .unwrap_or_default();
+    for (name, one) in without.iter().zip(missing) {
+        let mark = if state.configuration.model.as_ref() == Some(&one.model) {
+            '*'
+        } else {
+            ' '
+        };
+        let variables = one.variables.join(" or ");
+        writeln!(out, "{mark} {name:<width$}  no key: export {variables}")?;
+    }
     for (name, spec) in names.iter().zip(models) {
         let mark = if state.configuration.model.as_ref() == Some(&spec.model) {
             '*'

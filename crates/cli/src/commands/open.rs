@@ -10,18 +10,21 @@ use bezel_host_tui::{
 use bezel_plugin::Deadlines;
 use bezel_rpc::{Connect, Credential};
 use bezel_session_types::ModelRef;
+use bezel_telemetry::Process;
 
 use crate::arguments::{OpenArguments, TourArguments};
-use crate::commands::run::{runtime, tell};
+use crate::commands::run::{is_piped_into, runtime, tell};
 use crate::commands::tour;
 use crate::config::{Config, Loaded, Theme};
 use crate::connect::{DaemonConnect, credential, hello};
+use crate::daemon::{self, Status};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::manifest::{self, Chosen};
 use crate::setup::{Setup, environment, untrusted_notice};
-use crate::{logging, standalone};
+use crate::{keys, logging, standalone, telemetry};
 
-/// Opens the interface, or plays the tour where there is no terminal.
+/// Opens the interface. Where nothing could answer a prompt it plays the tour instead, with or without a
+/// terminal.
 pub fn run(arguments: OpenArguments) -> Outcome {
     let setup = Setup::new(arguments.cwd.as_deref())?;
     let flags = arguments
@@ -30,7 +33,22 @@ pub fn run(arguments: OpenArguments) -> Outcome {
         .map(|model| ("--model", "model", model.clone()))
         .collect();
     let loaded = setup.load(flags)?;
+    let answers = keys::anything_answers(&loaded.config, &environment())
+        || setup.paths.credentials().exists();
+    let plain = arguments == OpenArguments::default();
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        let meant = match (plain, answers) {
+            (false, _) => "these options are for",
+            (true, true) => "with a model `bezel` opens",
+            (true, false) if is_piped_into() => "what is piped in is not for",
+            (true, false) => return tour::run(TourArguments::default()),
+        };
+        return Err(Failure::usage(anyhow!(
+            "{meant} the terminal interface, and there is no terminal here: `bezel run \"PROMPT\"` needs none \
+             and takes piped text; `bezel tour` plays the tour"
+        )));
+    }
+    if plain && !answers {
         return tour::run(TourArguments::default());
     }
     let model = arguments
@@ -47,8 +65,13 @@ pub fn run(arguments: OpenArguments) -> Outcome {
     if let Some(file) = &loaded.untrusted {
         tell(&untrusted_notice(file));
     }
+    // A new session that nothing answers but the tour begins with it.
+    let prompt = match session {
+        LaunchSession::New if !answers => tour::PROMPT,
+        _ => "",
+    };
     let (launch, chosen) = (
-        launch(&setup, session, String::new()),
+        launch(&setup, session, prompt.to_owned()),
         chosen(&loaded, model)?,
     );
     if arguments.standalone {
@@ -64,13 +87,17 @@ pub fn run(arguments: OpenArguments) -> Outcome {
         server.stop();
         return shown;
     }
+    // Said here, and not behind a screen that waits for a server.
+    if let Status::Standalone(owner) = daemon::status(&setup.paths).map_err(Failure::failed)? {
+        return Err(Failure::failed(anyhow!(daemon::open_elsewhere(owner.pid))));
+    }
     let credential = credential(&setup.paths).map_err(Failure::failed)?;
     let connect = Arc::new(DaemonConnect::new(&setup.paths).map_err(Failure::failed)?);
     show(&setup, &loaded.config, &chosen, launch, connect, credential)
 }
 
 /// How new sessions begin.
-fn chosen(loaded: &Loaded, model: Option<ModelRef>) -> Outcome<Chosen> {
+pub fn chosen(loaded: &Loaded, model: Option<ModelRef>) -> Outcome<Chosen> {
     let permission_mode =
         serde_json::to_value(loaded.config.permission_mode).map_err(Failure::failed)?;
     Ok(Chosen {
@@ -100,8 +127,11 @@ pub fn show(
     credential: Credential,
 ) -> Outcome {
     bezel_host_tui::install_panic_hook();
-    logging::start(logging::Target::File(setup.paths.logs.join("tui.log")))
-        .map_err(Failure::usage)?;
+    logging::start_with_spans(
+        logging::Target::File(setup.paths.logs.join("tui.log")),
+        telemetry::of_process(Process::Presentation),
+    )
+    .map_err(Failure::usage)?;
     runtime()?.block_on(async {
         let started = TuiHost::start(TuiOptions {
             manifest: manifest::tui(config, chosen),

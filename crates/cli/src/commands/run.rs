@@ -1,5 +1,6 @@
 //! `bezel run`: one prompt without the terminal interface.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use bezel_host_headless::{
 use bezel_rpc::Link;
 use bezel_session_types::ModelRef;
 use bezel_sessions_contract::LaunchEnvironment;
+use bezel_telemetry::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,10 +20,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::arguments::{RunArguments, WhichSession};
 use crate::config::{Loaded, Permission};
-use crate::connect::{Joined, join, join_through};
+use crate::connect::{Joined, join_chosen, join_through};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::setup::{Setup, environment, untrusted_notice};
-use crate::{logging, manifest, standalone};
+use crate::{logging, manifest, standalone, telemetry};
 
 /// Bytes of a prompt at most.
 const MOST: usize = 8 * 1024 * 1024;
@@ -30,9 +32,14 @@ const PIPE: Duration = Duration::from_secs(3);
 
 /// Runs the command.
 pub fn run(arguments: RunArguments) -> Outcome {
-    let setup = Setup::new(arguments.cwd.as_deref())?;
-    logging::start(logging::Target::File(setup.paths.logs.join("client.log")))
-        .map_err(Failure::usage)?;
+    // On another machine the directory is one of its own.
+    let here = arguments.server.server.is_none();
+    let setup = Setup::new(arguments.cwd.as_deref().filter(|_| here))?;
+    logging::start_with_spans(
+        logging::Target::File(setup.paths.logs.join("client.log")),
+        telemetry::of_process(Process::Presentation),
+    )
+    .map_err(Failure::usage)?;
     let flags = arguments
         .model
         .iter()
@@ -62,7 +69,8 @@ pub fn run(arguments: RunArguments) -> Outcome {
     }
     runtime.block_on(async {
         let cx = Context::background();
-        let joined = join(&cx, &setup.paths).await.map_err(Failure::failed)?;
+        let joined = join_chosen(&cx, &setup.paths, &arguments.server).await;
+        let joined = joined.map_err(Failure::failed)?;
         play(&cx, joined, options, json).await
     })
 }
@@ -75,6 +83,7 @@ pub async fn play(cx: &Context, joined: Joined, options: HeadlessOptions, json: 
     joined.leave().await;
     Ok(match played?.status.exit_status() {
         0 => Exit::Done,
+        2 => Exit::Usage,
         3 => Exit::NoModel,
         130 => Exit::Interrupted,
         _ => Exit::Failed,
@@ -137,7 +146,12 @@ fn options(
         .permission_mode
         .unwrap_or(loaded.config.permission_mode);
     let choice = choice(&arguments.which, model.clone(), permission);
-    let directory = setup.directory.to_str().map(str::to_owned);
+    let here = arguments.server.server.is_none();
+    let directory = match here {
+        true => setup.directory.clone(),
+        false => arguments.cwd.clone().unwrap_or_default(),
+    };
+    let directory = directory.to_str().map(str::to_owned);
     let directory = directory
         .with_context(|| {
             format!(
@@ -150,13 +164,9 @@ fn options(
         prompt,
         choice,
         directory,
-        environment: LaunchEnvironment(environment()),
+        environment: LaunchEnvironment(if here { environment() } else { BTreeMap::new() }),
         // Who asks for it by name gets it.
-        stand_in: loaded
-            .config
-            .model
-            .is_none()
-            .then(|| manifest::STAND_IN.to_owned()),
+        stand_in: (here && loaded.config.model.is_none()).then(|| manifest::STAND_IN.to_owned()),
         switch_model: model,
     })
 }
@@ -244,6 +254,27 @@ fn input(needed: bool) -> Outcome<String> {
         .map_err(Failure::usage)?;
     String::from_utf8(bytes)
         .map_err(|_| Failure::usage(anyhow!("standard input is not UTF-8 text")))
+}
+
+/// Whether standard input holds something that is no terminal's. A pipe that nobody wrote to yet gets a
+/// moment.
+pub fn is_piped_into() -> bool {
+    let stdin = io::stdin();
+    let Ok(stat) = rustix::fs::fstat(&stdin) else {
+        return false;
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => stat.st_size > 0,
+        FileType::Fifo | FileType::Socket => {
+            let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+            let moment = Timespec {
+                tv_sec: 0,
+                tv_nsec: 200_000_000,
+            };
+            poll(&mut polled, Some(&moment)).is_ok() && polled[0].revents().contains(PollFlags::IN)
+        }
+        _ => false,
+    }
 }
 
 fn speaks(stdin: &io::Stdin) -> bool {

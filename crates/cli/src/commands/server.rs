@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use serde_json::json;
 
 use crate::arguments::ServerCommand;
-use crate::daemon::{self, Owner, Status};
+use crate::commands::run::tell;
+use crate::daemon::{self, ControlError, Owner, Status};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::paths::Paths;
 
@@ -18,16 +19,41 @@ pub fn run(command: ServerCommand) -> Outcome {
             let mut out = io::stdout();
             match daemon::stop(&paths).map_err(Failure::failed)? {
                 Some(owner) => writeln!(out, "The server, process {}, has ended", owner.pid)?,
-                None => writeln!(out, "The server does not run")?,
+                None => {
+                    writeln!(out, "The server does not run")?;
+                    let left = daemon::stop_left_workers(&paths).map_err(Failure::failed)?;
+                    match left {
+                        0 => {}
+                        1 => writeln!(out, "The process of 1 session that it had left has ended")?,
+                        left => writeln!(
+                            out,
+                            "The processes of {left} sessions that it had left have ended"
+                        )?,
+                    }
+                }
             }
             Ok(Exit::Done)
         }
         ServerCommand::Logs { lines, session } => {
-            let text = daemon::logs(&paths, session.as_deref(), lines).map_err(Failure::failed)?;
+            let file = daemon::log_file(&paths, session.as_deref()).map_err(unknown_is_usage)?;
+            let text = daemon::logs(&file, lines).map_err(Failure::failed)?;
+            if text.is_empty() && lines > 0 {
+                tell(&format!(
+                    "{} is empty: nothing was logged yet",
+                    file.display()
+                ));
+            }
             io::stdout().write_all(&text)?;
             Ok(Exit::Done)
         }
-        ServerCommand::Run { announce } => daemon::serve(&paths, announce),
+        ServerCommand::Run { announce } => daemon::serve(&paths, announce, None),
+    }
+}
+
+fn unknown_is_usage(error: ControlError) -> Failure {
+    match error {
+        ControlError::UnknownSession(_) => Failure::usage(error),
+        _ => Failure::failed(error),
     }
 }
 
@@ -37,6 +63,7 @@ fn status(paths: &Paths, as_json: bool) -> Outcome {
     let (name, owner): (&str, Option<&Owner>) = match &status {
         Status::Running(owner) => ("running", Some(owner)),
         Status::Silent(owner) => ("silent", Some(owner)),
+        Status::Standalone(_) => ("standalone", None),
         Status::Stopped => ("stopped", None),
     };
     let mut out = io::stdout();
@@ -61,6 +88,11 @@ fn status(paths: &Paths, as_json: bool) -> Outcome {
                 out,
                 "The server, process {}, takes no connections: it starts, ends or hangs; `bezel server logs` may say why",
                 owner.pid
+            )?,
+            Status::Standalone(owner) => writeln!(
+                out,
+                "The server does not run: {}",
+                daemon::open_elsewhere(owner.pid)
             )?,
             Status::Stopped => writeln!(
                 out,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::anyhow;
 use bezel_context::Context;
-use bezel_host_headless::find_session;
+use bezel_host_headless::{SelectError, find_session};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{AssistantContent, Message, ResultContent};
 use bezel_sessions_contract::{
@@ -12,20 +12,22 @@ use bezel_sessions_contract::{
 };
 use serde_json::json;
 
-use crate::arguments::SessionCommand;
+use crate::arguments::{ServerChoice, SessionCommand};
 use crate::commands::run::runtime;
-use crate::connect::join;
+use crate::connect::join_chosen;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::logging;
 use crate::paths::Paths;
 
 /// Runs the command.
-pub fn run(command: SessionCommand) -> Outcome {
+pub fn run(server: ServerChoice, command: SessionCommand) -> Outcome {
     let paths = Paths::of_process().map_err(Failure::usage)?;
     logging::start(logging::Target::File(paths.logs.join("client.log"))).map_err(Failure::usage)?;
     runtime()?.block_on(async {
         let cx = Context::background();
-        let joined = join(&cx, &paths).await.map_err(Failure::failed)?;
+        let joined = join_chosen(&cx, &paths, &server)
+            .await
+            .map_err(Failure::failed)?;
         let outcome = act(&cx, &joined.link, command).await;
         joined.leave().await;
         outcome
@@ -94,7 +96,12 @@ async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
 }
 
 async fn found(cx: &Context, link: &Link, id: &str) -> Outcome<SessionSummary> {
-    find_session(cx, link, id).await.map_err(Failure::failed)
+    find_session(cx, link, id)
+        .await
+        .map_err(|error| match error {
+            SelectError::Call(_) | SelectError::Cancelled(_) => Failure::failed(error),
+            _ => Failure::usage(error),
+        })
 }
 
 fn failed(error: CallError<SessionError>) -> Failure {

@@ -21,7 +21,7 @@ use crate::setup::{Setup, environment};
 use crate::{logging, standalone};
 
 /// What the person of the tour asks.
-const PROMPT: &str = "Show me what you can do.";
+pub const PROMPT: &str = "Show me what you can do.";
 
 /// Plays the tour: in the interface where there is a terminal, else as text or JSON lines.
 pub fn run(arguments: TourArguments) -> Outcome {
@@ -40,11 +40,10 @@ pub fn run(arguments: TourArguments) -> Outcome {
     };
     let interactive = !arguments.json && io::stdout().is_terminal() && io::stdin().is_terminal();
     // A person reads along; whatever else reads does not wait.
-    let told = if interactive {
-        json!({ "scratch": work })
-    } else {
-        json!({ "scratch": work, "pace_ms": 0 })
-    };
+    let mut told = json!({ "scratch": work, "not_installed": !is_on_path() });
+    if !interactive {
+        told["pace_ms"] = json!(0);
+    }
     let server = standalone::start(&here.paths, &config, vec![(manifest::STAND_IN, told)])?;
     let outcome = if interactive {
         let permission_mode =
@@ -92,4 +91,10 @@ pub fn run(arguments: TourArguments) -> Outcome {
     };
     server.stop();
     outcome
+}
+
+/// Whether `bezel` can be started by its name.
+fn is_on_path() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join("bezel").is_file())
 }

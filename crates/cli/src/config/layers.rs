@@ -149,7 +149,8 @@ pub fn load(
         overlay(&mut merged, &layer.checked.value);
     }
     let stack = Stack { layers, merged };
-    wrong.extend(rules::check(&stack, plugins));
+    let complete = wrong.is_empty();
+    wrong.extend(rules::check(&stack, plugins, complete));
     if !wrong.is_empty() {
         return Err(ConfigErrors(wrong).into());
     }
@@ -229,7 +230,12 @@ impl Reading<'_> {
     /// A key that is set by one word, checked as if it stood in a file.
     fn word(&mut self, from: From, key: &str, word: &str) {
         let pointer = format!("/properties/{}", key.replace('.', "/properties/"));
-        let literal = match self.kind_of(&pointer) {
+        let kind = self.kind_of(&pointer);
+        let wanted = match kind {
+            Some("integer") => "a whole number, for example 10",
+            _ => "true or false",
+        };
+        let literal = match kind {
             Some("integer" | "boolean") if !word.contains(['\n', '#']) => word.to_owned(),
             _ => toml::Value::String(word.to_owned()).to_string(),
         };
@@ -246,8 +252,7 @@ impl Reading<'_> {
                 .extend(errors.0.into_iter().take(1).map(|mut diagnostic| {
                     if diagnostic.message.starts_with("this is not TOML") {
                         diagnostic.message = format!("`{key}` cannot be {word:?}");
-                        diagnostic.hint =
-                            Some("true, false or a number, as in the file".to_owned());
+                        diagnostic.hint = Some(format!("it takes {wanted}"));
                     }
                     Diagnostic {
                         place: named.clone(),

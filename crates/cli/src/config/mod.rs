@@ -14,6 +14,6 @@ pub use check::join;
 pub use diagnostic::nearest;
 pub use layers::{LoadError, Loaded, Origin, Sources, VARIABLES, load, project_file, project_of};
 pub use trust::TrustStore;
+pub use types::{Config, Permission, ProviderSettings, Theme, Thinking, published_schema};
 #[cfg(test)]
-pub use types::PluginSettings;
-pub use types::{Config, Permission, Theme, Thinking, published_schema};
+pub use types::{PluginSettings, ProviderKind};

@@ -9,11 +9,19 @@ use super::diagnostic::{Diagnostic, nearest};
 use super::layers::Stack;
 use super::types::ProviderKind;
 
-/// What is wrong in the merged configuration, for a product that has `plugins`.
-pub(super) fn check(stack: &Stack, plugins: impl Fn() -> Vec<(String, bool)>) -> Vec<Diagnostic> {
+/// What is wrong in the merged configuration, for a product that has `plugins`. Where a layer is missing
+/// because it could not be read, the stack is not `complete`.
+pub(super) fn check(
+    stack: &Stack,
+    plugins: impl Fn() -> Vec<(String, bool)>,
+    complete: bool,
+) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (name, provider) in stack.merged["providers"].as_object().into_iter().flatten() {
         provider_rules(stack, name, provider, &mut found);
+    }
+    if complete {
+        model_rule(stack, &mut found);
     }
     if let Some(settings) = stack.merged["plugins"]
         .as_object()
@@ -37,6 +45,35 @@ pub(super) fn check(stack: &Stack, plugins: impl Fn() -> Vec<(String, bool)>) ->
         ));
     }
     found
+}
+
+/// The model's provider must be there. Whether the provider has the model it says itself.
+fn model_rule(stack: &Stack, found: &mut Vec<Diagnostic>) {
+    let model = stack.merged["model"].as_str();
+    let Some((provider, id)) = model.and_then(|model| model.split_once("::")) else {
+        return;
+    };
+    let configured = stack.merged["providers"].as_object();
+    let built_in = bezel_dist_session::built_in_providers();
+    let names: Vec<&str> = configured
+        .into_iter()
+        .flat_map(|all| all.keys())
+        .map(String::as_str)
+        .chain(built_in.iter().map(|known| known.name.as_str()))
+        .collect();
+    if names.contains(&provider) {
+        return;
+    }
+    let hint = match nearest(provider, names.iter().copied()) {
+        Some(near) => format!("did you mean \"{near}::{id}\"?"),
+        None => format!(
+            "add [{}], or choose one of {}",
+            join("providers", provider),
+            names.join(", ")
+        ),
+    };
+    let message = format!("`model` names the provider `{provider}`, which is not there");
+    found.push(wrong(stack, "model", message, hint));
 }
 
 fn plugin_rules(

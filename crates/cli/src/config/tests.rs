@@ -246,6 +246,7 @@ fn a_mistake_in_a_variable_or_a_flag_names_it() {
     let place = Place::new()
         .variable("BEZEL_THINKING", "hihg")
         .variable("BEZEL_TUI_MOUSE", "yes")
+        .variable("BEZEL_SESSION_IDLE_EXIT_MINUTES", "abc")
         .variable("BEZEL_SERVER_IDLE_EXIT_MINUTES", "5\nfoo = 1")
         .flag("--model", "model", "qwen");
     place.errors(expect![[r#"
@@ -256,9 +257,13 @@ fn a_mistake_in_a_variable_or_a_flag_names_it() {
         error: `server.idle_exit_minutes` must be a whole number, not text
           --> environment variable BEZEL_SERVER_IDLE_EXIT_MINUTES
 
+        error: `session.idle_exit_minutes` cannot be "abc"
+          --> environment variable BEZEL_SESSION_IDLE_EXIT_MINUTES
+           = it takes a whole number, for example 10
+
         error: `tui.mouse` cannot be "yes"
           --> environment variable BEZEL_TUI_MOUSE
-           = true, false or a number, as in the file
+           = it takes true or false
 
         error: `model` must be a model name
           --> flag --model
@@ -280,6 +285,31 @@ fn a_file_that_cannot_be_read_is_an_error_and_a_missing_one_is_none() {
         error: the configuration file cannot be read: stream did not contain valid UTF-8
           --> config.toml
            = save it as UTF-8"#]]);
+}
+
+#[test]
+fn a_model_of_a_provider_that_is_not_there_is_a_mistake() {
+    let provider = "[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\n";
+    let place = Place::new().user(&format!("model = \"locl::qwen3-coder\"\n{provider}"));
+    place.errors(expect![[r#"
+        error: `model` names the provider `locl`, which is not there
+         --> config.toml:1:1
+          |
+        1 | model = "locl::qwen3-coder"
+          | ^^^^^ did you mean "local::qwen3-coder"?"#]]);
+    for model in ["local::any", "anthropic::new-one", "scripted::tour"] {
+        let place = Place::new().user(&format!("model = \"{model}\"\n{provider}"));
+        assert_eq!(place.load().config.model.as_deref(), Some(model));
+    }
+}
+
+#[test]
+fn a_layer_that_cannot_be_read_makes_no_provider_missing() {
+    let place = Place::new()
+        .user("thinking = 3\n[providers.local]\nkind = \"openai\"\n")
+        .variable("BEZEL_MODEL", "local::m");
+    let error = load(&place.sources, plugins).unwrap_err().to_string();
+    assert_eq!(error.matches("error: ").count(), 1, "{error}");
 }
 
 #[test]

@@ -130,3 +130,35 @@ fn a_reader_that_leaves_is_no_error() {
     let done = finish(child);
     assert_eq!((done.status, done.stderr.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn without_a_terminal_what_is_meant_for_one_is_refused_and_bezel_run_is_named() {
+    let home = Home::new();
+    for arguments in [
+        &["--session", "zzzz"][..],
+        &["--continue"],
+        &["--model", "scripted::tour"],
+        &["--standalone"],
+    ] {
+        home.run(arguments).failed(2, "`bezel run");
+    }
+    home.pipe(&[], b"x").failed(2, "`bezel run");
+    let mut command = home.command(&[]);
+    command.env("ANTHROPIC_API_KEY", "k");
+    finish(command.spawn().unwrap()).failed(2, "`bezel run");
+    home.configure("model = \"scripted::tour\"\n");
+    home.run(&[]).failed(2, "`bezel tour`");
+}
+
+#[test]
+fn a_model_of_a_provider_that_is_not_there_is_reported_at_its_line() {
+    let home = Home::new();
+    home.configure(
+        "model = \"locl::qwen3-coder\"\n[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\n",
+    );
+    let done = home.run(&["config", "check"]);
+    done.failed(2, "did you mean \"local::qwen3-coder\"?");
+    assert!(done.stderr.contains("config.toml:1:1"), "{done:#?}");
+    let doctor = home.run(&["doctor"]);
+    assert_eq!(doctor.status, Some(1), "{doctor:#?}");
+}

@@ -103,15 +103,18 @@ impl Home {
 
     /// The processes of workers of this home.
     pub fn workers(&self) -> Vec<u32> {
-        let home = format!("BEZEL_HOME={}", self.bezel().display());
         processes()
             .filter(|pid| read(*pid, "cmdline").starts_with("bezel-worker"))
-            .filter(|pid| {
-                read(*pid, "environ")
-                    .split('\0')
-                    .any(|variable| variable == home)
-            })
+            .filter(|pid| self.has(*pid))
             .collect()
+    }
+
+    /// Whether a process was started for this home.
+    pub fn has(&self, pid: u32) -> bool {
+        let home = format!("BEZEL_HOME={}", self.bezel().display());
+        read(pid, "environ")
+            .split('\0')
+            .any(|variable| variable == home)
     }
 }
 
@@ -163,7 +166,8 @@ pub fn read(pid: u32, file: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+/// All processes of this machine.
+pub fn processes() -> impl Iterator<Item = u32> {
     std::fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())

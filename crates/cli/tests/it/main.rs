@@ -6,7 +6,13 @@
 )]
 
 mod configuration;
+mod deaths;
 mod home;
+mod keys;
+mod namespaces;
+mod remote;
 mod runs;
 mod servers;
+mod sharing;
+mod telemetry;
 mod terminal;

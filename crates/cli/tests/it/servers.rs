@@ -86,6 +86,16 @@ fn what_a_dead_server_left_is_no_obstacle() {
 }
 
 #[test]
+fn a_server_whose_socket_was_removed_is_reached_again() {
+    let home = Home::new();
+    home.run(&["session", "list"]).succeeded();
+    let server = home.server().unwrap();
+    std::fs::remove_file(home.bezel().join("run/server.sock")).unwrap();
+    home.run(&["session", "list"]).succeeded();
+    assert_eq!(home.server(), Some(server));
+}
+
+#[test]
 fn a_killed_server_is_replaced_by_the_next_command() {
     let home = Home::new();
     home.run(&["session", "list"]).succeeded();
@@ -174,7 +184,24 @@ fn a_server_in_the_foreground_ends_with_ctrl_c() {
 fn the_logs_of_a_session_that_is_not_there_are_an_error() {
     let home = Home::new();
     home.run(&["server", "logs", "--session", "nope"])
-        .failed(1, "there is no log of a session nope");
+        .failed(2, "there is no log of a session nope");
+    let empty = home.run(&["server", "logs"]);
+    assert!(
+        empty.succeeded().stderr.contains("nothing was logged yet"),
+        "{empty:#?}"
+    );
+}
+
+#[test]
+fn a_standalone_bezel_and_a_server_say_who_has_the_sessions() {
+    let home = Home::new();
+    home.run(&["session", "list"]).succeeded();
+    home.run(&["run", "--standalone", "--model", "scripted::tour", "hi"])
+        .failed(1, "`bezel server stop`");
+    home.run(&["server", "stop"]).succeeded();
+    home.run(&["run", "--standalone", "--model", "scripted::tour", "hi"])
+        .succeeded();
+    home.run(&["session", "list"]).succeeded();
 }
 
 #[test]
@@ -196,4 +223,9 @@ fn the_doctor_starts_nothing_and_names_what_is_wrong() {
     let bad = home.run(&["doctor"]);
     assert_eq!(bad.status, Some(1));
     assert!(bad.stdout.contains("2 mistakes"), "{bad:#?}");
+    home.configure("nonsense = 1\n");
+    let bad = home.run(&["doctor"]);
+    assert!(bad.stdout.contains("1 mistake\n"), "{bad:#?}");
+    // The keys of a configuration that cannot be read are not said to be missing.
+    assert!(!bad.stdout.contains("keys"), "{bad:#?}");
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bezel_testkit::{FakeModelServer, Script, Turn, WireFormat};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-use crate::home::Home;
+use crate::home::{Home, eventually};
 
 /// A terminal with a program in it.
 struct Terminal {
@@ -148,11 +148,65 @@ async fn one_process_is_enough() {
 }
 
 #[test]
-fn the_tour_is_shown_where_there_is_a_terminal() {
+fn the_tour_is_shown_where_there_is_a_terminal_and_nothing_else_could_answer() {
     let home = Home::new();
-    let mut terminal = Terminal::open(&home, &["tour"]);
-    terminal.wait_for("Show me what you can do.");
-    terminal.wait_for("Ask me what next");
+    for arguments in [&["tour"][..], &[], &["--standalone"]] {
+        let mut terminal = Terminal::open(&home, arguments);
+        terminal.wait_for("Show me what you can do.");
+        terminal.wait_for("Ask me what next");
+        assert_eq!(terminal.leave(), 0);
+    }
+    assert_eq!(home.server(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_standalone_bezel_is_open_other_commands_say_so() {
+    let (_server, home) = home().await;
+    let mut terminal = Terminal::open(&home, &["--standalone"]);
+    terminal.wait_for("Ask for a change");
+    let process = format!("process {}", terminal.child.process_id().unwrap());
+    for command in [
+        &["session", "list"][..],
+        &["run", "hi"],
+        &["run", "--standalone", "hi"],
+        &["server", "stop"],
+        &["server", "run"],
+    ] {
+        let done = home.run(command);
+        done.failed(1, "leave it first");
+        assert!(done.stderr.contains(&process), "{done:#?}");
+    }
+    let status = home.run(&["server", "status"]);
+    assert!(
+        status.status == Some(1) && status.stdout.contains(&process),
+        "{status:#?}"
+    );
+    let status: serde_json::Value =
+        serde_json::from_str(&home.run(&["server", "status", "--json"]).stdout).unwrap();
+    assert_eq!(status["status"], "standalone");
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.succeeded().stdout.contains(&process), "{doctor:#?}");
+    let mut second = Terminal::open(&home, &[]);
+    second.wait_for("leave it first");
+    assert_eq!(second.child.wait().unwrap().exit_code(), 1);
+    assert_eq!(terminal.leave(), 0);
+    home.run(&["session", "list"]).succeeded();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_process_of_an_open_session_can_be_started_again() {
+    let (_server, home) = home().await;
+    let mut terminal = Terminal::open(&home, &[]);
+    terminal.wait_for("Ask for a change");
+    terminal.type_in("say something\r");
+    terminal.wait_for("A short answer.");
+    let worker = home.workers();
+    terminal.type_in("/restart\r");
+    eventually("the process was not replaced", || {
+        let now = home.workers();
+        (now.len() == 1 && now != worker).then_some(())
+    });
+    terminal.wait_for("Ask for a change");
     assert_eq!(terminal.leave(), 0);
 }
 

@@ -145,6 +145,9 @@ pub enum RunEvent {
     Warning {
         /// What.
         message: String,
+        /// Whether an answer broke off with it: then it may turn out to be what ended the run.
+        #[serde(skip)]
+        of_answer: bool,
     },
     /// The run is over. Always last.
     End {
@@ -181,6 +184,8 @@ pub enum EndStatus {
     Done,
     /// The turn failed; exit status 1.
     Failed,
+    /// The run was asked for wrongly, for example with the id of no session; exit status 2.
+    Usage,
     /// There is no model or no key; exit status 3.
     NoModel,
     /// Somebody interrupted it; exit status 130.
@@ -193,6 +198,7 @@ impl EndStatus {
         match self {
             EndStatus::Done => 0,
             EndStatus::Failed => 1,
+            EndStatus::Usage => 2,
             EndStatus::NoModel => 3,
             EndStatus::Interrupted => 130,
         }

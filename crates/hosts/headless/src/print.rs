@@ -37,7 +37,8 @@ pub struct TextPrinter<'a> {
     at_line_start: bool,
     /// Whether the answer's stream has anything.
     written: bool,
-    warned: Option<String>,
+    /// What an answer broke off with, until it is clear whether the run ended with it.
+    broke_off: Option<String>,
 }
 
 impl<'a> Printer<'a> {
@@ -55,7 +56,7 @@ impl<'a> Printer<'a> {
             block: None,
             at_line_start: true,
             written: false,
-            warned: None,
+            broke_off: None,
         })
     }
 
@@ -97,7 +98,7 @@ impl TextPrinter<'_> {
                 status: ToolEndStatus::Failed,
                 output,
                 ..
-            } => self.act(&format!("  {tool} failed: {}", first_line(&output))),
+            } => self.act(&format!("  {tool} failed: {}", gist(&output))),
             RunEvent::ToolEnd {
                 tool,
                 status: ToolEndStatus::Interrupted,
@@ -110,19 +111,23 @@ impl TextPrinter<'_> {
             RunEvent::Message { text, .. } => {
                 self.act(&format!("· message: {}", first_line(&text)))
             }
-            RunEvent::Warning { message } => {
+            RunEvent::Warning { message, of_answer } => {
                 self.end_block()?;
-                self.warned = Some(message.clone());
+                self.pass_over()?;
+                if of_answer {
+                    self.broke_off = Some(message);
+                    return Ok(());
+                }
                 writeln!(self.activity, "warning: {message}")
             }
             RunEvent::End { error, .. } => {
                 self.end_block()?;
-                match error {
-                    Some(error) if self.warned.as_ref() != Some(&error) => {
-                        writeln!(self.activity, "error: {error}")
-                    }
-                    _ => Ok(()),
-                }
+                let Some(error) = error else {
+                    return self.pass_over();
+                };
+                self.broke_off.take_if(|message| *message == error);
+                self.pass_over()?;
+                writeln!(self.activity, "error: {error}")
             }
             RunEvent::Session { .. }
             | RunEvent::Prompt { .. }
@@ -136,9 +141,18 @@ impl TextPrinter<'_> {
         }
     }
 
+    /// Says what an answer broke off with, now that the run went on.
+    fn pass_over(&mut self) -> io::Result<()> {
+        match self.broke_off.take() {
+            Some(message) => writeln!(self.activity, "warning: {message}"),
+            None => Ok(()),
+        }
+    }
+
     fn answer(&mut self, block: (String, usize), text: &str, restarted: bool) -> io::Result<()> {
         if self.block.as_ref() != Some(&block) || restarted {
             self.end_block()?;
+            self.pass_over()?;
             if self.written {
                 self.out.write_all(b"\n")?;
             }
@@ -160,6 +174,7 @@ impl TextPrinter<'_> {
 
     fn act(&mut self, line: &str) -> io::Result<()> {
         self.end_block()?;
+        self.pass_over()?;
         let (on, off) = if self.terminals.activity {
             ("\x1b[2m", "\x1b[0m")
         } else {
@@ -193,12 +208,36 @@ fn summary(arguments: &Value) -> String {
     let Some(members) = arguments.as_object() else {
         return String::new();
     };
+    if let Some(steps) = members.get("items").and_then(Value::as_array) {
+        return first_line(&progress(steps));
+    }
     let telling = TELLING.iter().find_map(|name| members.get(*name)?.as_str());
     first_line(
         telling
             .or_else(|| members.values().find_map(Value::as_str))
             .unwrap_or_default(),
     )
+}
+
+/// How far a list of steps has come, and which one is under way.
+fn progress(steps: &[Value]) -> String {
+    let with = |status: &'static str| steps.iter().filter(move |step| step["status"] == status);
+    let done = format!("{} of {} done", with("completed").count(), steps.len());
+    match with("in_progress").find_map(|step| step["content"].as_str()) {
+        Some(step) => format!("{done}; now: {step}"),
+        None => done,
+    }
+}
+
+/// What a failed tool says, in a line: its first words and its last ones, where the reason stands.
+fn gist(output: &str) -> String {
+    let first = first_line(output);
+    let last = output.trim_end().lines().next_back().unwrap_or_default();
+    match first_line(last) {
+        last if first.ends_with(&last) => first,
+        last if first.ends_with(':') => format!("{first} {last}"),
+        last => format!("{first} … {last}"),
+    }
 }
 
 fn first_line(text: &str) -> String {
@@ -304,21 +343,28 @@ mod tests {
             "#]],
             expect![[r#"
                 · bash  ls -l
-                  bash failed:  [31mno such file
+                  bash failed:  [31mno such file … more
             "#]],
         );
     }
 
+    fn broke_off(message: &str) -> RunEvent {
+        RunEvent::Warning {
+            message: message.into(),
+            of_answer: true,
+        }
+    }
+
     #[test]
-    fn what_went_wrong_is_said_once() {
-        let warning = RunEvent::Warning {
-            message: "the key is wrong".into(),
-        };
+    fn what_ended_the_run_is_said_once_and_is_an_error() {
         printed(
-            vec![warning, end(EndStatus::NoModel, Some("the key is wrong"))],
+            vec![
+                broke_off("the key is wrong"),
+                end(EndStatus::NoModel, Some("the key is wrong")),
+            ],
             expect![[r#""#]],
             expect![[r#"
-                warning: the key is wrong
+                error: the key is wrong
             "#]],
         );
         printed(
@@ -332,6 +378,60 @@ mod tests {
             expect![[r#"
                 error: the stream was cut
             "#]],
+        );
+    }
+
+    #[test]
+    fn what_did_not_end_the_run_is_a_warning_before_what_came_then() {
+        printed(
+            vec![
+                broke_off("the stream was cut"),
+                delta("a", "more"),
+                end(EndStatus::Done, None),
+            ],
+            expect![[r#"
+                more
+            "#]],
+            expect![[r#"
+                warning: the stream was cut
+            "#]],
+        );
+        printed(
+            vec![
+                broke_off("the stream was cut"),
+                end(EndStatus::Failed, Some("the server is lost")),
+            ],
+            expect![[r#""#]],
+            expect![[r#"
+                warning: the stream was cut
+                error: the server is lost
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_list_of_steps_says_how_far_it_has_come() {
+        let steps = serde_json::json!({ "items": [
+            { "content": "look", "status": "completed" },
+            { "content": "change it", "status": "in_progress" },
+            { "content": "test it", "status": "pending" },
+        ] });
+        assert_eq!(summary(&steps), "1 of 3 done; now: change it");
+        let all = serde_json::json!({ "items": [{ "content": "look", "status": "completed" }] });
+        assert_eq!(summary(&all), "1 of 1 done");
+    }
+
+    #[test]
+    fn a_failed_tool_is_told_with_its_reason_wherever_that_stands() {
+        assert_eq!(gist("no such file\n"), "no such file");
+        assert_eq!(gist(""), "");
+        assert_eq!(
+            gist("y\ny\n\nit wrote more than 2.0 GiB and was ended"),
+            "y … it wrote more than 2.0 GiB and was ended"
+        );
+        assert_eq!(
+            gist("the arguments do not match:\n- path: missing"),
+            "the arguments do not match: - path: missing"
         );
     }
 }

@@ -4,17 +4,17 @@ mod admission;
 mod following;
 
 use std::io;
-use std::time::Duration;
 
-use bezel_chat_contract::{ChatClient, FailureKind, Outcome, OutcomeStatus};
-use bezel_context::{Cancelled, Context};
-use bezel_rpc::{CallError, ErrorCode, Link};
-use bezel_session_types::{ModelRef, OperationId, SessionId};
+use bezel_chat_contract::{ChatState, FailureKind, Outcome, OutcomeStatus};
+use bezel_context::{Cancelled, Context, span};
+use bezel_rpc::{CallError, ErrorCode, Link, State};
+use bezel_session_types::{CommandId, EntryId, ModelRef, OperationId, SessionId};
 use bezel_sessions_contract::LaunchEnvironment;
 use bezel_transcript_contract::TranscriptClient;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::events::{EndStatus, RunEvent};
+use crate::follow::Follower;
 use crate::print::Printer;
 use crate::select::Choice;
 
@@ -66,13 +66,22 @@ pub async fn run(
     interrupts: &mut UnboundedReceiver<()>,
     printer: &mut Printer<'_>,
 ) -> Result<HeadlessOutcome, HeadlessError> {
-    let mut run = Run {
+    let (cx, span) = span!(
         cx,
+        "ui.prompt",
+        exit_status = tracing::field::Empty,
+        "error.type" = tracing::field::Empty,
+    );
+    let mut run = Run {
+        cx: &cx,
         link,
         options,
         printer,
         session: None,
-        operation: None,
+        unused: false,
+        new: SessionId::generate(),
+        activity: None,
+        admitted: None,
         answer: None,
     };
     let (status, error) = match run.play(interrupts).await {
@@ -82,9 +91,17 @@ pub async fn run(
             return Err(error.into());
         }
         Err(Stop::Interrupted) => (EndStatus::Interrupted, None),
+        Err(Stop::Usage(message)) => (EndStatus::Usage, Some(message)),
         Err(Stop::NoModel(message)) => (EndStatus::NoModel, Some(message)),
-        Err(Stop::Failed(message) | Stop::Lost(message)) => (EndStatus::Failed, Some(message)),
+        Err(Stop::Failed(message) | Stop::Lost(message) | Stop::WorkerDied(message)) => {
+            (EndStatus::Failed, Some(message))
+        }
     };
+    run.discard().await;
+    span.record("exit_status", status.exit_status());
+    if let EndStatus::Failed | EndStatus::Usage | EndStatus::NoModel = status {
+        span.record("error.type", tracing::field::debug(status));
+    }
     let text = run.answer.take();
     let session_id = run.session.take();
     printer.print(RunEvent::End {
@@ -106,18 +123,39 @@ struct Run<'a, 'p> {
     options: HeadlessOptions,
     printer: &'a mut Printer<'p>,
     session: Option<SessionId>,
-    operation: Option<OperationId>,
+    /// Whether the session was made for this run and nothing was said in it yet.
+    unused: bool,
+    /// The id of a session that is made for this run: the same at every try.
+    new: SessionId,
+    /// What the session does; held, so that it is followed.
+    activity: Option<State<ChatState>>,
+    admitted: Option<Admitted>,
     answer: Option<String>,
+}
+
+/// A prompt that the session has taken.
+#[derive(Debug, Clone)]
+struct Admitted {
+    /// What answers it.
+    operation: OperationId,
+    /// The message, for taking it back while it waits.
+    message: Option<EntryId>,
+    /// Whether the operation is somebody else's turn, which the prompt joined.
+    joined: bool,
 }
 
 /// Why a run stops before an outcome.
 enum Stop {
     Output(io::Error),
     Interrupted,
+    /// It was asked wrongly.
+    Usage(String),
     NoModel(String),
     Failed(String),
     /// The server or the worker was lost meanwhile.
     Lost(String),
+    /// The worker died before it was ready.
+    WorkerDied(String),
 }
 
 impl From<io::Error> for Stop {
@@ -164,61 +202,79 @@ impl Run<'_, '_> {
         let mut follower = tokio::select! {
             biased;
             Some(()) = interrupts.recv() => return Err(Stop::Interrupted),
-            follower = self.prepare() => follower?,
+            follower = self.opened() => follower?,
         };
-        let (operation, interrupted) = self.admit(interrupts).await?;
-        self.operation = Some(operation.clone());
-        self.printer.print(RunEvent::Prompt {
-            operation_id: operation.clone(),
-        })?;
-        if interrupted {
-            self.request_abort(&operation).await?;
-        }
-        let transcript: TranscriptClient = self.link.attached().use_service();
-        let mut revivals = 0;
         let mut presses = Presses {
             interrupts,
-            interrupted,
+            interrupted: false,
         };
+        let mut command = CommandId::generate();
+        let mut admitted = self.admit(&command, None, &mut presses).await?;
+        let transcript: TranscriptClient = self.link.attached().use_service();
+        let mut revived = false;
         loop {
-            match self
-                .follow(&operation, &transcript, &mut follower, &mut presses)
-                .await?
-            {
-                Stretch::Outcome(outcome) => {
-                    self.settle(&operation, &transcript, &mut follower, revivals > 0)
-                        .await?;
-                    self.answer = follower.answer().map(str::to_owned);
-                    self.usage().await?;
-                    return Ok(outcome);
+            let outcome = self
+                .answered(
+                    &admitted,
+                    &transcript,
+                    &mut follower,
+                    &mut presses,
+                    &mut revived,
+                )
+                .await?;
+            if admitted.joined && !presses.interrupted {
+                // Somebody else's turn has ended, and this prompt may not have been in it.
+                if self.take_back(&admitted).await? {
+                    command = CommandId::generate();
                 }
+                let ended = admitted.operation.clone();
+                admitted = self.admit(&command, Some(&ended), &mut presses).await?;
+                if admitted.operation != ended {
+                    continue;
+                }
+            }
+            self.settle(&admitted, &outcome, &transcript, &mut follower, revived)
+                .await?;
+            self.answer = follower.answer().map(str::to_owned);
+            self.usage().await?;
+            return Ok(outcome);
+        }
+    }
+
+    /// Follows the operation to its outcome, over the deaths of its worker and of the server.
+    async fn answered(
+        &mut self,
+        admitted: &Admitted,
+        transcript: &TranscriptClient,
+        follower: &mut Follower,
+        presses: &mut Presses<'_>,
+        revived: &mut bool,
+    ) -> Result<Outcome, Stop> {
+        let mut revivals = 0;
+        loop {
+            match self.follow(admitted, transcript, follower, presses).await? {
+                Stretch::Outcome(outcome) => return Ok(outcome),
                 Stretch::Lost(reason) if revivals == MOST_REVIVALS => {
-                    return Err(Stop::Failed(reason));
+                    return Err(Stop::Failed(self.goes_on(&reason)));
                 }
                 Stretch::Lost(reason) => {
                     revivals += 1;
+                    *revived = true;
                     self.printer.print(RunEvent::Warning {
                         message: format!("{reason}; taking the session up again"),
+                        of_answer: false,
                     })?;
                     tokio::select! {
                         biased;
                         Some(()) = presses.interrupts.recv() => return Err(Stop::Interrupted),
-                        revived = self.revive() => revived?,
+                        revival = self.revive() => revival?,
+                    }
+                    if presses.interrupted {
+                        // What asked for the end may have been lost as well.
+                        self.interrupt(admitted).await?;
                     }
                 }
             }
-        }
-    }
-
-    /// Ends the operation, where it began, and waits a moment for the acknowledgement.
-    async fn abort(&self) {
-        let Some(operation) = self.operation.clone() else {
-            return;
-        };
-        let chat: ChatClient = self.link.attached().use_service();
-        let cx = self.cx.with_timeout(Duration::from_secs(2));
-        if let Err(error) = chat.request_abort(&cx, operation).await {
-            tracing::warn!(%error, "the operation of a run without a reader could not be ended");
         }
     }
 }

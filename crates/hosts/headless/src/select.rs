@@ -18,7 +18,7 @@ pub enum Choice {
         /// What the agent may do unasked.
         permission_mode: PermissionMode,
     },
-    /// The one whose id begins so.
+    /// The one whose id begins or ends so.
     Id(String),
     /// The newest one of the directory.
     Newest,
@@ -27,14 +27,14 @@ pub enum Choice {
 /// Why there is no session.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectError {
-    /// No id begins so.
+    /// No id begins or ends so.
     #[error("there is no session {0}; `bezel session list` shows what there is")]
     Unknown(String),
-    /// Several ids begin so.
-    #[error("{prefix} is the beginning of {} sessions; write more of the id: {}", ids.len(), ids.join(", "))]
+    /// Several ids begin or end so.
+    #[error("{part} is part of the ids of {} sessions; write more of the id, its end differs soonest: {}", ids.len(), ids.join(", "))]
     Ambiguous {
         /// As it was given.
-        prefix: String,
+        part: String,
         /// The candidates.
         ids: Vec<String>,
     },
@@ -49,38 +49,40 @@ pub enum SelectError {
     Cancelled(#[from] bezel_context::Cancelled),
 }
 
-/// The session whose id begins with `prefix`.
+/// The session whose id begins or ends with `part`. Ids are ordered by time: those of one minute begin
+/// alike and end differently.
 pub async fn find_session(
     cx: &Context,
     link: &Link,
-    prefix: &str,
+    part: &str,
 ) -> Result<SessionSummary, SelectError> {
     let directory: SessionDirectoryClient = link.server().use_service();
     let state = directory.state().ready(cx).await?;
-    one_of(&state, prefix)
+    one_of(&state, part)
 }
 
-fn one_of(state: &DirectoryState, prefix: &str) -> Result<SessionSummary, SelectError> {
+fn one_of(state: &DirectoryState, part: &str) -> Result<SessionSummary, SelectError> {
     let exact = state
         .sessions
         .iter()
-        .find(|session| session.session_id.as_str() == prefix);
+        .find(|session| session.session_id.as_str() == part);
     if let Some(session) = exact {
         return Ok(session.clone());
     }
-    let starts = |session: &&SessionSummary| {
-        !prefix.is_empty() && session.session_id.as_str().starts_with(prefix)
+    let fits = |session: &&SessionSummary| {
+        let id = session.session_id.as_str();
+        !part.is_empty() && (id.starts_with(part) || id.ends_with(part))
     };
-    let mut found = state.sessions.iter().filter(starts);
+    let mut found = state.sessions.iter().filter(fits);
     match (found.next(), found.next()) {
         (Some(session), None) => Ok(session.clone()),
-        (None, _) => Err(SelectError::Unknown(prefix.to_owned())),
+        (None, _) => Err(SelectError::Unknown(part.to_owned())),
         (Some(_), Some(_)) => Err(SelectError::Ambiguous {
-            prefix: prefix.to_owned(),
+            part: part.to_owned(),
             ids: state
                 .sessions
                 .iter()
-                .filter(starts)
+                .filter(fits)
                 .map(|session| session.session_id.to_string())
                 .collect(),
         }),
@@ -98,30 +100,33 @@ pub async fn newest_session(
     newest.ok_or_else(|| SelectError::None(directory.to_owned()))
 }
 
-/// Finds or makes the session, and whether it was made. Does not select it yet.
+/// Finds or makes the session, the latter under the id `new`, and says whether it was made. Does not select
+/// it yet.
 pub(crate) async fn choose(
     cx: &Context,
     link: &Link,
     choice: &Choice,
     directory: &str,
     environment: &LaunchEnvironment,
-) -> Result<(SessionId, bool), SelectError> {
+    new: &SessionId,
+) -> Result<(SessionSummary, bool), SelectError> {
     match choice {
-        Choice::Id(prefix) => Ok((find_session(cx, link, prefix).await?.session_id, false)),
-        Choice::Newest => Ok((newest_session(cx, link, directory).await?.session_id, false)),
+        Choice::Id(prefix) => Ok((find_session(cx, link, prefix).await?, false)),
+        Choice::Newest => Ok((newest_session(cx, link, directory).await?, false)),
         Choice::New {
             model,
             permission_mode,
         } => {
             let management: SessionManagementClient = link.server().use_service();
             let options = CreateSession {
+                session_id: Some(new.clone()),
                 title: None,
                 directory: directory.to_owned(),
                 environment: Some(environment.clone()),
                 model: model.clone(),
                 permission_mode: *permission_mode,
             };
-            Ok((management.create(cx, options).await?.session_id, true))
+            Ok((management.create(cx, options).await?, true))
         }
     }
 }
@@ -151,8 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_an_id_is_enough_where_it_is_the_only_one() {
+    fn the_beginning_or_the_end_of_an_id_is_enough_where_it_is_the_only_one() {
         let state = directory(&["abc", "abd", "ab", "x"]);
+        assert_eq!(one_of(&state, "bd").unwrap().session_id.as_str(), "abd");
+        assert!(matches!(
+            one_of(&state, "ab2"),
+            Err(SelectError::Unknown(_))
+        ));
         assert_eq!(one_of(&state, "abc").unwrap().session_id.as_str(), "abc");
         assert_eq!(one_of(&state, "x").unwrap().session_id.as_str(), "x");
         assert_eq!(one_of(&state, "ab").unwrap().session_id.as_str(), "ab");

@@ -146,15 +146,7 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
         EventKind::Fault {
             operation_id: Some(operation_id),
             message,
-        } => publish(EventBody::RunEnded(Outcome {
-            operation_id,
-            outcome: RunOutcome::Failed {
-                code: "session.storage".into(),
-                message: format!(
-                    "{message}. What ran stopped where it stands; send a message to go on from there"
-                ),
-            },
-        })),
+        } => publish(EventBody::RunEnded(stopped(operation_id, &message))),
         EventKind::Fault {
             operation_id: None,
             message,
@@ -167,6 +159,20 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
         | EventKind::CompactionStart { .. }
         | EventKind::CompactionEnd { .. }
         | EventKind::OperationAbort { .. } => {}
+    }
+}
+
+/// How an operation ends for those who look on where the session could not be written or read: it is still
+/// open on the disk.
+pub(crate) fn stopped(operation_id: bezel_session_types::OperationId, message: &str) -> Outcome {
+    Outcome {
+        operation_id,
+        outcome: RunOutcome::Failed {
+            code: "session.storage".into(),
+            message: format!(
+                "{message}. What ran stopped where it stands; send a message to go on from there"
+            ),
+        },
     }
 }
 

@@ -16,6 +16,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
+use crate::events::stopped;
 use crate::sources::Models;
 
 pub(crate) struct HostLane {
@@ -139,16 +140,22 @@ impl LaneBackend for HostLane {
             }
             let ended = async {
                 while let Some(event) = watch.events.next().await {
-                    if let EventKind::RunEnd {
-                        operation_id,
-                        outcome,
-                    } = event.kind
-                        && operation_id == *operation
-                    {
-                        return Ok(Outcome {
+                    let ended = match event.kind {
+                        EventKind::RunEnd {
                             operation_id,
                             outcome,
-                        });
+                        } => Outcome {
+                            operation_id,
+                            outcome,
+                        },
+                        EventKind::Fault {
+                            operation_id: Some(operation_id),
+                            message,
+                        } => stopped(operation_id, &message),
+                        _ => continue,
+                    };
+                    if ended.operation_id == *operation {
+                        return Ok(ended);
                     }
                 }
                 Err(LaneError::Storage("the session was closed".into()))

@@ -60,6 +60,10 @@ pub struct PromptReply {
     pub accepted: bool,
     /// The operation that takes it, where accepted.
     pub operation_id: Option<OperationId>,
+    /// The id that the message has, or will have once it is delivered; none for a compaction. What
+    /// [`withdraw`](Chat::withdraw) takes.
+    #[serde(default)]
+    pub message_id: Option<EntryId>,
     /// Why not, where refused: what was wrong and what to do.
     pub error: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use bezel_api_session::{Admission, Lane, LaneError, PromptError};
 use bezel_chat_contract::{Chat, ChatError, ChatState, Outcome, PromptReply, PromptRequest};
+use bezel_context::span;
 use bezel_rpc::{Context, State};
 use bezel_session_types::{EntryId, OperationId, UserContent, UserMessage};
 
@@ -31,11 +32,25 @@ impl Chat for ChatService {
             content: request.content,
             synthetic: false,
         };
-        reply(
-            self.lane
-                .prompt(cx, request.command_id, message, request.delivery)
-                .await,
-        )
+        let (cx, span) = span!(
+            cx,
+            "chat.prompt",
+            command = %request.command_id,
+            operation = tracing::field::Empty,
+            "error.type" = tracing::field::Empty,
+        );
+        let admitted = self
+            .lane
+            .prompt(&cx, request.command_id, message, request.delivery)
+            .await;
+        match &admitted {
+            Ok(admission) => span.record(
+                "operation",
+                tracing::field::display(&admission.operation_id),
+            ),
+            Err(_) => span.record("error.type", "refused"),
+        };
+        reply(admitted)
     }
 
     async fn request_abort(
@@ -72,11 +87,13 @@ fn reply(result: Result<Admission, PromptError>) -> PromptReply {
         Ok(admission) => PromptReply {
             accepted: true,
             operation_id: Some(admission.operation_id),
+            message_id: admission.message_id,
             error: None,
         },
         Err(error) => PromptReply {
             accepted: false,
             operation_id: None,
+            message_id: None,
             error: Some(error.to_string()),
         },
     }

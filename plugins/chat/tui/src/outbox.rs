@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bezel_chat_contract::{ChatClient, Delivery, PromptRequest};
-use bezel_context::Context;
+use bezel_context::{Context, TraceCarrier, span};
 use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
 use bezel_session_types::{CommandId, SessionId};
 use bezel_sessions_contract::{LaunchEnvironment, SessionManagementClient};
@@ -27,6 +27,10 @@ pub(crate) struct Outgoing {
     target: Option<String>,
     /// Whether it was offered: the session may have it.
     offered: bool,
+    /// The trace that began when it was sent off, with a key press or otherwise.
+    trace: TraceCarrier,
+    /// Goes on until the session has taken the message or refused it.
+    span: tracing::Span,
 }
 
 /// The messages on their way, oldest first. Cheap to clone.
@@ -49,12 +53,20 @@ impl Outbox {
     pub(crate) fn push(&self, draft: Draft, delivery: Delivery, target: Option<&str>) {
         let target = target.map(str::to_owned);
         let command_id = CommandId::generate();
+        let (cx, span) = span!(
+            &Context::background(),
+            "ui.prompt",
+            command = %command_id,
+            "error.type" = tracing::field::Empty,
+        );
         self.lock().push_back(Outgoing {
             draft,
             delivery,
             command_id,
             target,
             offered: false,
+            trace: cx.trace().clone(),
+            span,
         });
         self.0.changed.notify_one();
     }
@@ -189,7 +201,8 @@ impl Courier {
             content: outgoing.draft.content(),
             delivery: outgoing.delivery,
         };
-        match self.chat.prompt(cx, request).await {
+        let cx = cx.with_trace(outgoing.trace.clone());
+        match self.chat.prompt(&cx, request).await {
             Ok(reply) if reply.accepted => Offer::Taken,
             Ok(reply) => Offer::Refused(
                 reply
@@ -222,6 +235,7 @@ impl Courier {
 
     fn refuse(&self, command_id: &CommandId, reason: String) {
         if let Some(outgoing) = self.outbox.finish(command_id) {
+            outgoing.span.record("error.type", "refused");
             (self.refused)(outgoing.draft, reason);
         }
         (self.changed)();

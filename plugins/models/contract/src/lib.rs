@@ -13,9 +13,15 @@ pub trait Models {
     /// Catalogue, configuration and how a refresh goes.
     fn state(&self) -> State<ModelsState>;
 
-    /// Chooses a model of the catalogue. Thinking goes off where the model cannot reason.
+    /// Chooses a model that passes [`Models::check`]. Thinking goes off where the model cannot reason.
     #[scope(operate)]
     async fn select(&self, cx: &Context, model: ModelRef) -> Result<(), SelectError>;
+
+    /// Whether a model can be used as things are. A name that is not in the catalogue is looked for in its
+    /// provider's own list; where neither the catalogue nor the provider lists any model of it, every
+    /// name is taken.
+    #[scope(operate)]
+    async fn check(&self, cx: &Context, model: ModelRef) -> Result<(), SelectError>;
 
     /// Goes to the next thinking level; stays off where the model cannot reason.
     #[scope(operate)]
@@ -77,13 +83,29 @@ pub enum RefreshStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum SelectError {
-    /// The catalogue has no such model.
-    #[error("unknown model {model}; `bezel models` lists what is configured{}", suggest(.suggestion))]
+    /// Its provider has no such model.
+    #[error("unknown model {model}{}; `bezel models` lists what there is, and [[providers.{}.models]] in config.toml adds to it", suggest(.suggestion), .model.provider)]
     UnknownModel {
         /// What was asked for.
         model: ModelRef,
         /// A name that is near.
         suggestion: Option<ModelRef>,
+    },
+    /// No provider is called so.
+    #[error("unknown provider {}{}; `bezel models` lists what there is, and [providers.{}] in config.toml adds one", .model.provider, suggest(.suggestion), .model.provider)]
+    UnknownProvider {
+        /// What was asked for.
+        model: ModelRef,
+        /// A name that is near.
+        suggestion: Option<ModelRef>,
+    },
+    /// Its provider cannot be used.
+    #[error("{reason}")]
+    Unavailable {
+        /// What was asked for.
+        model: ModelRef,
+        /// What is missing and what to do.
+        reason: String,
     },
     /// The server could not record the choice.
     #[error("the choice could not be recorded: {message}")]

@@ -6,6 +6,7 @@
 mod choice;
 mod service;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bezel_api_session::{
@@ -29,6 +30,8 @@ pub struct ModelsConfig {
     pub model: Option<ModelRef>,
     /// How much it reasons to begin with.
     pub thinking: ThinkingLevel,
+    /// Providers that a person configured; the others are there in case.
+    pub configured_providers: BTreeSet<String>,
 }
 
 /// The session facet of models.
@@ -47,6 +50,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         cell: cell.clone(),
         lane: lane.clone(),
         record: cx.server.use_service::<SessionRecordClient>(),
+        configured: config.configured_providers.clone(),
     }));
     let providers = cx.catalogue.watch();
     let mut follower = Follower {

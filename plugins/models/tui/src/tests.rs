@@ -56,6 +56,10 @@ impl Models for Fake {
         Ok(())
     }
 
+    async fn check(&self, _cx: &Context, _model: ModelRef) -> Result<(), SelectError> {
+        Ok(())
+    }
+
     async fn cycle_thinking(&self, cx: &Context) -> Result<ThinkingLevel, SelectError> {
         Ok(self.0.state.update(cx, |state| {
             let chosen = state.configuration.model.clone();
@@ -272,7 +276,7 @@ async fn a_model_can_be_named() {
         .wait_for(|screen| screen.row(23).contains("Swift"))
         .await;
     stage.tui.press("f4").await;
-    stage.tui.wait_for_text("did you mean").await;
+    stage.tui.wait_for_text("swift?)").await;
     // What is no whole name is searched for.
     stage.tui.press("f5").await;
     let screen = stage.tui.wait_for_text("Models").await;

@@ -149,7 +149,7 @@ fn mark(entry: &mut ProviderEntry, name: &str, key: &keys::Availability) {
         keys::Availability::NeedsKey { variables } => {
             let export = match variables.first() {
                 Some(variable) => {
-                    format!("export {variable} in the shell that starts the session, or ")
+                    format!("export {variable} in the shell that you start Bezel from, or ")
                 }
                 None => String::new(),
             };

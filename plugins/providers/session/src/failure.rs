@@ -191,6 +191,7 @@ impl Origin {
         } = &*self.0;
         let ModelRef { provider, model_id } = model;
         let reason = refusal::classify(status, report);
+        let retry_after = refusal::retry_after(headers, report);
         let said = match (status, report.message.is_empty()) {
             (Some(status), true) => format!("HTTP {}", status.as_u16()),
             (Some(status), false) => format!("HTTP {}: {}", status.as_u16(), report.message),
@@ -235,7 +236,8 @@ impl Origin {
             Reason::RateLimited => (
                 ProviderErrorKind::RateLimited,
                 format!(
-                    "`{provider}` limits the rate of requests ({said}). Wait, or choose another model."
+                    "`{provider}` limits the rate of requests ({said}). Wait{}, or choose another model.",
+                    retry_after.map_or_else(String::new, minutes)
                 ),
             ),
             Reason::Overloaded => (
@@ -253,8 +255,16 @@ impl Origin {
             kind,
             message,
             status: status.map(|status| status.as_u16()),
-            retry_after: refusal::retry_after(headers, report),
+            retry_after,
         }
+    }
+}
+
+/// A wait that a person would notice, as the end of "wait": ` 67 minutes`; nothing for a short one.
+fn minutes(wait: Duration) -> String {
+    match wait.as_secs().div_ceil(60) {
+        0 | 1 => String::new(),
+        count => format!(" {count} minutes"),
     }
 }
 

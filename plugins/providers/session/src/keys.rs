@@ -267,7 +267,7 @@ fn missing(config: &ProviderConfig) -> ProviderError {
         .map(|variable| format!("`{variable}`"))
         .collect();
     authentication(format!(
-        "There is no key for `{name}` ({label}). Set {} in the shell that starts the session, or set `api_key_env` or \
+        "There is no key for `{name}` ({label}). Set {} in the shell that you start Bezel from, or set `api_key_env` or \
          `api_key_command` under [providers.{name}] in config.toml.",
         variables.join(" or ")
     ))

@@ -19,6 +19,8 @@ pub struct ScriptedConfig {
     pub scratch: Option<PathBuf>,
     /// Milliseconds before each word; by default a pace at which a person can read along.
     pub pace_ms: Option<u64>,
+    /// Says that `bezel` cannot be started by its name.
+    pub not_installed: bool,
 }
 
 /// The session facet of the scripted model.
@@ -34,6 +36,10 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let tour = match config.pace_ms {
         Some(pace) => Tour::paced(scratch, Duration::from_millis(pace)),
         None => Tour::new(scratch, true),
+    };
+    let tour = match config.not_installed {
+        true => tour.not_installed(),
+        false => tour,
     };
     let entry = ProviderEntry {
         provider: Arc::new(tour),

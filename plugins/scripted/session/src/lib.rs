@@ -11,4 +11,4 @@ mod words;
 
 pub use facet::{ScriptedConfig, facet};
 pub use provider::{Tour, model};
-pub use tour::{Part, answer};
+pub use tour::{Audience, Part, answer};

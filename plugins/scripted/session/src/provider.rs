@@ -13,7 +13,7 @@ use bezel_session_types::{
 use futures::StreamExt;
 use futures::future::BoxFuture;
 
-use crate::tour::{Part, answer};
+use crate::tour::{Audience, Part, answer};
 
 /// The pace at which a person can read along: the time before each word.
 const READABLE: Duration = Duration::from_millis(8);
@@ -23,6 +23,7 @@ const READABLE: Duration = Duration::from_millis(8);
 pub struct Tour {
     scratch: Arc<PathBuf>,
     pace: Duration,
+    audience: Audience,
 }
 
 impl Tour {
@@ -44,7 +45,18 @@ impl Tour {
         Tour {
             scratch: Arc::new(scratch.into()),
             pace,
+            audience: Audience {
+                answers: !pace.is_zero(),
+                ..Audience::default()
+            },
         }
+    }
+
+    /// The same where `bezel` cannot be started by its name.
+    #[must_use]
+    pub fn not_installed(mut self) -> Self {
+        self.audience.installed = false;
+        self
     }
 }
 
@@ -75,7 +87,10 @@ impl Provider for Tour {
             if cx.is_cancelled() {
                 return Err(cancelled());
             }
-            let events = events(answer(&request, &tour.scratch), request.messages.len());
+            let events = events(
+                answer(&request, &tour.scratch, tour.audience),
+                request.messages.len(),
+            );
             let stream =
                 futures::stream::unfold((cx, events), move |(cx, mut events)| async move {
                     let event = events.pop_front()?;

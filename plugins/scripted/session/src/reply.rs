@@ -26,7 +26,7 @@ pub(crate) fn reply(turn: &Turn<'_>) -> String {
             "config",
         ],
     ) {
-        return words::CONFIGURE.into();
+        return words::configure(turn.audience);
     }
     if mentions(&turn.prompt, &["next", "help", "try", "what"]) {
         return words::NEXT.into();

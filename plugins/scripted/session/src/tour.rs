@@ -30,11 +30,30 @@ struct Done<'a> {
     result: &'a ToolResultMessage,
 }
 
+/// Whom the tour is played for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audience {
+    /// Whether somebody can say something to it.
+    pub answers: bool,
+    /// Whether `bezel` can be started by its name.
+    pub installed: bool,
+}
+
+impl Default for Audience {
+    fn default() -> Self {
+        Audience {
+            answers: true,
+            installed: true,
+        }
+    }
+}
+
 /// The turn so far, for whoever decides what comes next.
 pub(crate) struct Turn<'a> {
     tools: &'a [ToolDefinition],
     /// Absolute, or relative to the session's directory.
     scratch: &'a Path,
+    pub(crate) audience: Audience,
     /// What the person said last.
     pub(crate) prompt: String,
     done: Vec<Done<'a>>,
@@ -44,8 +63,8 @@ pub(crate) struct Turn<'a> {
 
 /// The next answer to `request`. Files are made in `scratch`, which is absolute or relative to the session's
 /// directory.
-pub fn answer(request: &ModelRequest, scratch: &Path) -> Vec<Part> {
-    let turn = Turn::read(request, scratch);
+pub fn answer(request: &ModelRequest, scratch: &Path, audience: Audience) -> Vec<Part> {
+    let turn = Turn::read(request, scratch, audience);
     if turn.later && turn.done.is_empty() && !reply::asks_for_tour(&turn.prompt) {
         return vec![Part::Text(reply::reply(&turn))];
     }
@@ -53,7 +72,7 @@ pub fn answer(request: &ModelRequest, scratch: &Path) -> Vec<Part> {
 }
 
 impl<'a> Turn<'a> {
-    fn read(request: &'a ModelRequest, scratch: &'a Path) -> Self {
+    fn read(request: &'a ModelRequest, scratch: &'a Path, audience: Audience) -> Self {
         let messages: Vec<&Message> = request.messages.iter().map(|shared| &**shared).collect();
         let asked = messages
             .iter()
@@ -66,6 +85,7 @@ impl<'a> Turn<'a> {
         let mut turn = Turn {
             tools: &request.tools,
             scratch,
+            audience,
             prompt,
             done: Vec::new(),
             later: false,
@@ -126,21 +146,23 @@ impl<'a> Turn<'a> {
 
     fn tour(&self) -> Vec<Part> {
         if !self.has("write") || !self.has("bash") {
-            return vec![Part::Text(words::without_tools())];
+            return vec![Part::Text(words::without_tools(self.audience))];
         }
         if self.done.is_empty() {
             return self.step(words::GREETING, [self.todo(0), Some(self.write())]);
         }
         if self.worked("write") == 0 {
+            let said = self.output("write").unwrap_or_default();
             return match (self.tried("write"), self.tried("read")) {
+                _ if said.contains("plan mode") => {
+                    vec![Part::Text(words::plan_mode(&said, self.audience))]
+                }
                 // A file of an earlier tour: nothing is overwritten unread.
-                (1, 0) if self.has("read") => {
+                (1, 0) if self.has("read") && said.contains("not read it") => {
                     self.step(words::FOUND_A_FILE, [Some(self.read_file())])
                 }
                 (1, 1) => self.step(words::WRITE_AGAIN, [Some(self.write())]),
-                _ => vec![Part::Text(words::trouble(
-                    &self.output("write").unwrap_or_default(),
-                ))],
+                _ => vec![Part::Text(words::trouble(&said, self.audience))],
             };
         }
         if self.tried("bash") == 0 {
@@ -158,6 +180,7 @@ impl<'a> Turn<'a> {
             &self.file(),
             &printed,
             self.worked("edit") > 0,
+            self.audience,
         ))]
     }
 

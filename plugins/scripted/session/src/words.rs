@@ -1,5 +1,7 @@
 //! What the tour says.
 
+use crate::tour::Audience;
+
 /// The program that the tour writes.
 pub(crate) const PROGRAM: &str =
     "#!/bin/sh\n# Greets whoever it is told to.\necho \"Hello, ${1:-world}.\"\n";
@@ -33,14 +35,14 @@ pub(crate) const RUN_AGAIN: &str =
     "The file is changed. I run it once more to see whether the change does what it should.";
 
 /// How to get a real model, as Markdown.
-pub(crate) const CONFIGURE: &str = r#"Set the key of a provider in the shell that you start Bezel from, and choose a model:
+const CONFIGURE: &str = r#"Set the key of a provider in the shell that you start Bezel from. That is enough: the first of its models serves, and `bezel models` lists them all.
 
 ```sh
 export ANTHROPIC_API_KEY=…        # or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY…
-bezel --model anthropic::claude-sonnet-4-5
+bezel
 ```
 
-To keep the choice, or to use a server of your own, write `config.toml` in `$BEZEL_HOME` or in your platform's configuration directory (`bezel config show` says where):
+To choose another model for good, or to use a server of your own, write `config.toml` (`bezel config path` says where it belongs):
 
 ```toml
 model = "local::qwen3-coder"
@@ -54,10 +56,23 @@ id = "qwen3-coder"
 context = 262144
 ```
 
-`bezel models` lists what you can choose from, and `bezel doctor` says what is missing."#;
+`bezel doctor` says what is missing."#;
+
+/// What to write where `bezel` is not found.
+const NOT_INSTALLED: &str = "`bezel` is not on your `PATH` yet: in the clone of Bezel, `cargo install --locked --path \
+    crates/cli` puts it there. Until then, write `cargo xtask run --` in its place.";
+
+/// How to get a real model.
+pub(crate) fn configure(audience: Audience) -> String {
+    if audience.installed {
+        CONFIGURE.to_owned()
+    } else {
+        format!("{CONFIGURE}\n\n{NOT_INSTALLED}")
+    }
+}
 
 /// The end of the tour.
-pub(crate) fn summary(file: &str, printed: &str, edited: bool) -> String {
+pub(crate) fn summary(file: &str, printed: &str, edited: bool, audience: Audience) -> String {
     let mut text = String::from(
         "That was a turn: text, calls of tools, their results, and again, until there is nothing left to do.\n",
     );
@@ -73,26 +88,42 @@ pub(crate) fn summary(file: &str, printed: &str, edited: bool) -> String {
         text.push_str(&format!("\nThe file is `{file}`.\n"));
     }
     text.push_str("\n## A real model\n\n");
-    text.push_str(CONFIGURE);
-    text.push_str("\n\nAsk me **what next** for things to try, or say **tour** to see it again.");
+    text.push_str(&configure(audience));
+    text.push_str(if audience.answers {
+        "\n\nAsk me **what next** for things to try, or say **tour** to see it again."
+    } else {
+        "\n\nIn a terminal, `bezel tour` shows the same on its screen, and there you can ask it more."
+    });
     text
 }
 
 /// The tour where writing is not possible.
-pub(crate) fn trouble(said: &str) -> String {
-    let said = unfenced(said);
+pub(crate) fn trouble(said: &str, audience: Audience) -> String {
+    let (said, configure) = (unfenced(said), configure(audience));
     format!(
         "I could not write into the scratch directory. This is what the tool said:\n\n```text\n{said}\n```\n\nAn agent \
          reads such an answer and tries another way; I only have this one, so the tour ends here.\n\n## A real \
-         model\n\n{CONFIGURE}"
+         model\n\n{configure}"
+    )
+}
+
+/// The tour in plan mode.
+pub(crate) fn plan_mode(said: &str, audience: Audience) -> String {
+    let (said, configure) = (unfenced(said), configure(audience));
+    format!(
+        "This session is in **plan mode**: an agent may look at everything and change nothing, so my file was not \
+         written. This is what the tool said:\n\n```text\n{said}\n```\n\nA model would go on looking and end with a \
+         plan. Everything that I have to show changes something, so the tour ends here; a session without \
+         `permission_mode = \"plan\"` shows the rest.\n\n## A real model\n\n{configure}"
     )
 }
 
 /// The tour where there are no tools.
-pub(crate) fn without_tools() -> String {
+pub(crate) fn without_tools(audience: Audience) -> String {
+    let configure = configure(audience);
     format!(
         "Hello! I am the **tour**: a script that answers where no model is configured. I would show you a turn with \
-         real tools, but this session offers me neither `write` nor `bash`.\n\n## A real model\n\n{CONFIGURE}"
+         real tools, but this session offers me neither `write` nor `bash`.\n\n## A real model\n\n{configure}"
     )
 }
 
@@ -100,10 +131,10 @@ pub(crate) fn without_tools() -> String {
 pub(crate) const NEXT: &str = "Things to try:\n\n\
     - **tour**: I run the tour again.\n\
     - **model** or **key**: I show how to configure a real model.\n\
-    - `/` opens the list of commands, `@` completes a file name, and Esc interrupts me.\n\
+    - `/` opens the list of commands, `@` completes a file name, F1 shows every key, and Esc interrupts me.\n\
     - A tool card opens and closes; the diff of an edit is inside.\n\
     - `bezel run \"PROMPT\"` does the same without a screen, and with `--json` as events.\n\
-    - Close the terminal and run `bezel --continue`: the session is still there.";
+    - Ctrl+D leaves. With a real model, `bezel --continue` goes on where you left.";
 
 /// A fence inside quoted output would end the quote.
 fn unfenced(text: &str) -> String {

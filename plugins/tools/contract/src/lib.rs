@@ -4,6 +4,7 @@
 //! renamed tool still renders. The model never sees it, and no renderer reads the text that the model
 //! gets. Unknown fields are ignored and additions are optional: old sessions keep rendering.
 
+mod background;
 mod command;
 mod diff;
 mod search;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use background::BackgroundCommands;
 pub use command::{BackgroundDetails, BashDetails, CommandStatus};
 pub use diff::{DiffHunk, DiffLine, DiffLineKind, FileAction, FileDiff};
 pub use search::{GlobDetails, GrepDetails, GrepMode, LsDetails};

@@ -1,6 +1,5 @@
 //! `bash`: runs a command.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,8 @@ use tokio::time::Instant;
 
 use crate::bound::size;
 use crate::command::{
-    Feed, JobState, Launched, Place, StartError, Waited, complete_length, plain_text, skipped,
+    Feed, Followed, JobState, Launched, Place, StartError, Waited, complete_length, plain_text,
+    skipped,
 };
 use crate::{ToolShared, schema};
 
@@ -192,7 +192,7 @@ impl Bash {
         let said = Said {
             place,
             status: &status,
-            moved: moved.as_ref(),
+            followed: &moved,
             background: background.as_deref(),
             survivors: &survivors,
         };
@@ -214,7 +214,7 @@ impl Bash {
 struct Said<'a> {
     place: &'a Place,
     status: &'a CommandStatus,
-    moved: Option<&'a PathBuf>,
+    followed: &'a Followed,
     background: Option<&'a str>,
     survivors: &'a [i32],
 }
@@ -231,8 +231,17 @@ impl Said<'_> {
         if let Some(status) = status_line(self.status, details.duration_ms) {
             text += &format!("\n[{status}]");
         }
-        if let Some(directory) = self.moved {
-            text += &format!("\n[working directory is now {}]", directory.display());
+        match self.followed {
+            Followed::Stayed => {}
+            Followed::Moved(directory) => {
+                text += &format!("\n[working directory is now {}]", directory.display());
+            }
+            Followed::Lost => {
+                text += &format!(
+                    "\n[the command changed the working directory, which could not be noted in {}: make room there; the next command starts where this one did]",
+                    std::env::temp_dir().display()
+                );
+            }
         }
         if let Some(id) = self.background {
             text += &format!(

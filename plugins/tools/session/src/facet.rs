@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use bezel_api_session::{Facet, FacetError, SessionContext, SessionFacet};
+use bezel_tools_contract::{BackgroundCommands, BackgroundDetails, CommandStatus};
 use futures::FutureExt;
 use serde::Deserialize;
 
@@ -20,14 +21,18 @@ pub struct ToolsConfig {
 
 /// The session facet of the built-in tools.
 pub fn facet() -> SessionFacet {
-    Facet::new("tools", setup)
+    Facet::new("tools", setup).provides_local::<BackgroundCommands>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: ToolsConfig = cx.config()?;
-    let ended = end_left_over_commands(&cx.agent.identity().session_id);
-    if ended > 0 {
-        tracing::info!(ended, "ended commands that an earlier worker had left");
+    // A session without entries never ran a command, and looking for some reads all of `/proc`.
+    let (entries, _) = cx.agent.tree().recent(None, 1).await?;
+    if !entries.is_empty() {
+        let ended = end_left_over_commands(&cx.agent.identity().session_id);
+        if ended > 0 {
+            tracing::info!(ended, "ended commands that an earlier worker had left");
+        }
     }
     let variables = cx.agent.environment().iter();
     let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
@@ -36,6 +41,17 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let tree = cx.agent.tree();
     let earlier = move || newest(tree.clone()).boxed();
     shared.todos = Arc::new(TodoList::after(Box::new(earlier)));
+    let commands = Arc::clone(&shared.commands);
+    let running = move || {
+        let is_running =
+            |command: &BackgroundDetails| command.command.status == CommandStatus::Running;
+        commands
+            .background()
+            .iter()
+            .filter(|command| is_running(command))
+            .count()
+    };
+    cx.provide_local(Arc::new(BackgroundCommands::new(running)));
     let commands = Arc::clone(&shared.commands);
     cx.on_dispose(move || async move {
         commands.shutdown().await;

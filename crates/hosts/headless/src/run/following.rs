@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use bezel_chat_contract::{Activity, ChatClient, Phase};
-use bezel_rpc::{CallError, State};
-use bezel_session_types::OperationId;
+use bezel_chat_contract::{Activity, ChatClient, Outcome, OutcomeStatus, Phase};
+use bezel_rpc::{AttachmentState, CallError, State};
 use bezel_transcript_contract::{Item, TranscriptClient, TranscriptState};
 use bezel_usage_contract::UsageClient;
 
-use super::{Presses, Run, Stop, Stretch, call_message, is_loss};
+use super::{Admitted, MOST_REVIVALS, Presses, Run, Stop, Stretch, call_message, is_loss};
 use crate::events::RunEvent;
 use crate::follow::Follower;
 
@@ -23,7 +22,7 @@ impl Run<'_, '_> {
     /// Tells what is new until the operation ends or the connection to its worker is lost.
     pub(super) async fn follow(
         &mut self,
-        operation: &OperationId,
+        admitted: &Admitted,
         transcript: &TranscriptClient,
         follower: &mut Follower,
         presses: &mut Presses<'_>,
@@ -32,7 +31,7 @@ impl Run<'_, '_> {
         let mut items = transcript.state().watch();
         let mut activity = chat.state().watch();
         let mut retry = 0;
-        let wait = chat.wait(self.cx, operation.clone());
+        let wait = chat.wait(self.cx, admitted.operation.clone());
         tokio::pin!(wait);
         loop {
             tokio::select! {
@@ -42,7 +41,7 @@ impl Run<'_, '_> {
                         return Err(Stop::Interrupted);
                     }
                     presses.interrupted = true;
-                    self.request_abort(operation).await?;
+                    self.interrupt(admitted).await?;
                 }
                 state = items.changed() => self.tell(transcript, follower, &state).await?,
                 state = activity.changed() => {
@@ -99,34 +98,78 @@ impl Run<'_, '_> {
 
     /// Waits for the items that the outcome overtook: the transcript says when it has all of an operation.
     /// A worker that took a session up again after the operation had ended shows all from the start and
-    /// says nothing.
+    /// says nothing. A worker that is lost now is started again: an answer is not left out.
     pub(super) async fn settle(
         &mut self,
-        operation: &OperationId,
+        admitted: &Admitted,
+        outcome: &Outcome,
         transcript: &TranscriptClient,
         follower: &mut Follower,
-        revived: bool,
+        mut revived: bool,
     ) -> Result<(), Stop> {
         let state: State<TranscriptState> = transcript.state();
-        let cx = self
-            .cx
-            .with_timeout(if revived { SETTLE_REVIVED } else { SETTLE });
+        let attachment = self.link.attached().attachment();
+        let answered = outcome.status == OutcomeStatus::Done;
+        let whole = |follower: &Follower| {
+            follower.is_settled() && (!answered || follower.ends_with_answer())
+        };
         let mut items = state.watch();
-        loop {
-            match cx.run(items.changed()).await {
-                Ok(now) => {
+        let mut losses = 0;
+        let mut settled = false;
+        let mut patience = self.cx.with_timeout(SETTLE);
+        let mut silence = self.cx.with_timeout(SETTLE_REVIVED);
+        let problem = loop {
+            let gone = |state: &AttachmentState| !state.is_attached();
+            tokio::select! {
+                biased;
+                now = items.changed() => {
                     self.tell(transcript, follower, &now).await?;
-                    if now.settled.as_ref() == Some(operation) {
+                    // An operation that stopped for a full disk was settled once already before it went on.
+                    settled = now.settled.as_ref() == Some(&admitted.operation);
+                    if settled && whole(follower) {
                         return Ok(());
                     }
                 }
-                Err(_) if revived && follower.is_settled() && !state.is_stale() => return Ok(()),
-                Err(_) => {
-                    let message = "some of the run's last events did not arrive; `bezel session show` has them".to_owned();
-                    return Ok(self.printer.print(RunEvent::Warning { message })?);
+                _ = attachment.wait_for(self.cx, gone) => {
+                    losses += 1;
+                    if losses > MOST_REVIVALS {
+                        break "the session's worker was lost again and again".to_owned();
+                    }
+                    match self.revive().await {
+                        Ok(()) => {}
+                        Err(Stop::Failed(reason)) => break reason,
+                        Err(stop) => return Err(stop),
+                    }
+                    revived = true;
+                    patience = self.cx.with_timeout(SETTLE);
+                    silence = self.cx.with_timeout(SETTLE_REVIVED);
+                }
+                _ = silence.cancelled(), if revived && !state.is_stale() && whole(follower) => return Ok(()),
+                _ = patience.cancelled() => {
+                    break format!("they did not come within {} seconds", SETTLE.as_secs());
                 }
             }
+        };
+        if settled && follower.answer().is_some() {
+            return Ok(());
         }
+        if whole(follower) {
+            let message =
+                "some of the run's last events did not arrive; `bezel session show` has them"
+                    .to_owned();
+            return Ok(self.printer.print(RunEvent::Warning {
+                message,
+                of_answer: false,
+            })?);
+        }
+        let session = self
+            .session
+            .as_ref()
+            .map_or("ID", |session| session.as_str());
+        Err(Stop::Failed(format!(
+            "the turn has ended, and its last events are missing here: {problem}; \
+             `bezel session show {session}` has the answer"
+        )))
     }
 
     /// Tells what the session has used; where no plugin counts it, nothing.

@@ -5,5 +5,6 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+mod losses;
 mod runs;
 mod world;

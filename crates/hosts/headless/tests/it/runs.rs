@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::world::{SESSION, World, ended, model};
 
-fn options(choice: Choice) -> HeadlessOptions {
+pub fn options(choice: Choice) -> HeadlessOptions {
     HeadlessOptions {
         prompt: "do it".into(),
         choice,
@@ -28,7 +28,7 @@ fn options(choice: Choice) -> HeadlessOptions {
     }
 }
 
-fn fresh() -> Choice {
+pub fn fresh() -> Choice {
     Choice::New {
         model: None,
         permission_mode: PermissionMode::Plan,
@@ -43,7 +43,7 @@ fn item(id: &str, body: ItemBody) -> Item {
     }
 }
 
-fn user(id: &str) -> Item {
+pub fn user(id: &str) -> Item {
     item(
         id,
         ItemBody::User {
@@ -54,7 +54,7 @@ fn user(id: &str) -> Item {
     )
 }
 
-fn answer(id: &str, text: &str, done: bool) -> Item {
+pub fn answer(id: &str, text: &str, done: bool) -> Item {
     let parts = vec![
         Part::Thinking { text: "hm".into() },
         Part::Text { text: text.into() },
@@ -85,7 +85,7 @@ fn tool(id: &str, status: ToolStatus) -> Item {
     item(id, ItemBody::Tool(tool))
 }
 
-async fn play(
+pub async fn play(
     world: &World,
     options: HeadlessOptions,
     interrupts: &mut UnboundedReceiver<()>,
@@ -185,6 +185,7 @@ async fn what_a_short_window_of_states_skipped_is_fetched() {
         for number in 0..950 {
             items.push(tool(&number.to_string(), ToolStatus::Done));
         }
+        items.push(answer("a", "All done.", true));
         session.show(&items, 3);
         session.end(ended(OutcomeStatus::Done, None));
     });
@@ -243,41 +244,65 @@ async fn failures_have_their_own_exit_status() {
     }
 }
 
-#[tokio::test]
-async fn without_a_model_nothing_is_prompted() {
-    let world = World::new().await;
-    world
-        .session
-        .models
-        .update(&Context::background(), |state| {
-            state.configuration.model = None
-        });
-    let (_sender, mut interrupts) = unbounded_channel();
-    let (outcome, lines) = play(&world, options(fresh()), &mut interrupts).await;
-    assert_eq!(outcome.status, EndStatus::NoModel);
-    assert!(outcome.error.unwrap().contains("bezel tour"));
-    assert_eq!(types(&lines), ["session", "end"]);
-    let stand_in = ModelRef {
+fn stand_in() -> ModelRef {
+    ModelRef {
         provider: "scripted".into(),
         model_id: "tour".into(),
-    };
-    world
-        .session
-        .models
-        .update(&Context::background(), |state| {
-            state.configuration.model = Some(stand_in)
+    }
+}
+
+impl World {
+    fn choose(&self, model: Option<ModelRef>) {
+        self.session.models.update(&Context::background(), |state| {
+            state.configuration.model = model
         });
-    let (outcome, _) = play(&world, options(fresh()), &mut interrupts).await;
-    assert_eq!(outcome.status, EndStatus::NoModel);
-    assert!(world.session.prompts.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_answered_prompts_nothing_and_leaves_no_session() {
+    for (chosen, saying) in [
+        (None, "bezel tour"),
+        (Some(stand_in()), "bezel tour"),
+        (Some(model("keyless")), "export P_KEY"),
+        (Some(model("unknown")), "unknown model p::unknown"),
+    ] {
+        let world = World::new().await;
+        world.choose(chosen);
+        let (_sender, mut interrupts) = unbounded_channel();
+        let (outcome, lines) = play(&world, options(fresh()), &mut interrupts).await;
+        assert_eq!(outcome.status, EndStatus::NoModel);
+        assert!(outcome.error.unwrap().contains(saying), "{saying}");
+        assert_eq!((types(&lines), outcome.session_id), (vec!["end"], None));
+        assert!(world.session.prompts.lock().unwrap().is_empty());
+        assert_eq!(world.session.removed.lock().unwrap().len(), 1);
+        // One that was there before stays.
+        play(&world, options(Choice::Newest), &mut interrupts).await;
+        assert_eq!(world.session.removed.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_chose_the_stand_in_by_name_goes_on_with_it() {
+    let world = World::new().await;
+    world.choose(Some(stand_in()));
+    *world.session.recorded.lock().unwrap() = Some(stand_in());
+    world.session.script(|session| async move {
+        session.show(&[user("1"), answer("2", "Done.", true)], 10);
+        session.end(ended(OutcomeStatus::Done, None));
+    });
+    let (_sender, mut interrupts) = unbounded_channel();
+    let (outcome, _) = play(&world, options(Choice::Newest), &mut interrupts).await;
+    assert_eq!(outcome.status, EndStatus::Done);
 }
 
 #[tokio::test]
 async fn another_model_is_selected_in_a_session_that_goes_on() {
     let world = World::new().await;
-    world
-        .session
-        .script(|session| async move { session.end(ended(OutcomeStatus::Done, None)) });
+    world.session.script(|session| async move {
+        session.show(&[user("1"), answer("2", "Done.", true)], 10);
+        session.end(ended(OutcomeStatus::Done, None));
+    });
     let (_sender, mut interrupts) = unbounded_channel();
     let go_on = |model: ModelRef| HeadlessOptions {
         switch_model: Some(model),
@@ -298,7 +323,7 @@ async fn a_session_that_is_not_there_is_named() {
     let world = World::new().await;
     let (_sender, mut interrupts) = unbounded_channel();
     let (outcome, lines) = play(&world, options(Choice::Id("zzz".into())), &mut interrupts).await;
-    assert_eq!(outcome.status, EndStatus::Failed);
+    assert_eq!(outcome.status.exit_status(), 2);
     assert!(lines[0]["error"].as_str().unwrap().contains("zzz"));
     let elsewhere = HeadlessOptions {
         directory: "/elsewhere".into(),
@@ -348,46 +373,6 @@ async fn a_first_interrupt_ends_the_operation_durably_and_a_second_leaves() {
 }
 
 #[tokio::test]
-async fn a_worker_that_dies_is_taken_up_again_and_nothing_is_told_twice() {
-    let world = World::new().await;
-    world
-        .session
-        .show(&[user("1"), answer("2", "Hello ", false)], 10);
-    world
-        .session
-        .transcript
-        .set(&Context::background(), Default::default());
-    world.session.script(|session| async move {
-        session.show(&[user("1"), answer("2", "Hello ", false)], 10)
-    });
-    let (_sender, mut interrupts) = unbounded_channel();
-    let kill = async {
-        world
-            .session
-            .transcript
-            .state()
-            .wait_for(&Context::background(), |state| !state.items.is_empty())
-            .await
-            .unwrap();
-        world.restart_worker().await;
-        world
-            .session
-            .show(&[user("1"), answer("2", "Hello world", true)], 10);
-        world.session.end(ended(OutcomeStatus::Done, None));
-    };
-    let ((outcome, lines), ()) =
-        tokio::join!(play(&world, options(fresh()), &mut interrupts), kill);
-    assert_eq!(outcome.status, EndStatus::Done);
-    let pieces: String = lines
-        .iter()
-        .filter(|line| line["type"] == "text_delta")
-        .map(|line| line["text"].as_str().unwrap())
-        .collect();
-    assert_eq!(pieces, "Hello world");
-    assert_eq!(world.session.prompts.lock().unwrap().len(), 1);
-}
-
-#[tokio::test]
 async fn a_retry_is_told_once() {
     let world = World::new().await;
     world.session.script(|session| async move {
@@ -408,6 +393,7 @@ async fn a_retry_is_told_once() {
             });
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        session.show(&[user("1"), answer("2", "Done.", true)], 10);
         session.end(ended(OutcomeStatus::Done, None));
     });
     let (_sender, mut interrupts) = unbounded_channel();

@@ -1,7 +1,7 @@
 //! A server and a worker with fake services, in one process.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bezel_chat_contract::{
@@ -39,6 +39,7 @@ pub struct World {
     pub session: Session,
     scope: Arc<TaskScope>,
     local: Arc<dyn Connect>,
+    router: Router,
     worker: Mutex<Link>,
 }
 
@@ -54,8 +55,18 @@ pub struct Session {
     pub history: Arc<Mutex<Vec<Item>>>,
     pub outcome: watch::Sender<Option<Outcome>>,
     pub created: Arc<Mutex<Vec<CreateSession>>>,
+    pub removed: Arc<Mutex<Vec<SessionId>>>,
+    /// The model that the session's record has.
+    pub recorded: Arc<Mutex<Option<ModelRef>>>,
     /// What `prompt` answers instead of accepting.
     pub refuse: Arc<Mutex<Option<String>>>,
+    /// What the next prompt becomes a part of.
+    pub operation: Arc<Mutex<OperationId>>,
+    /// Messages that were to be taken back, and whether they still wait.
+    pub withdrawn: Arc<Mutex<Vec<EntryId>>>,
+    pub waits: Arc<AtomicBool>,
+    /// How many selections find no worker.
+    pub astray: Arc<AtomicUsize>,
     script: Arc<Mutex<VecDeque<Script>>>,
     tasks: bezel_context::Spawner,
     ends_on_abort: Arc<AtomicBool>,
@@ -81,7 +92,13 @@ impl World {
             history: Arc::default(),
             outcome: watch::Sender::new(None),
             created: Arc::default(),
+            removed: Arc::default(),
+            recorded: Arc::default(),
             refuse: Arc::default(),
+            operation: Arc::new(Mutex::new(OperationId::new("op"))),
+            withdrawn: Arc::default(),
+            waits: Arc::default(),
+            astray: Arc::default(),
             script: Arc::default(),
             tasks: scope.spawner(),
             ends_on_abort: Arc::new(AtomicBool::new(true)),
@@ -100,7 +117,7 @@ impl World {
             .provide(SessionManagementClient::new(server).exposed())
             .unwrap();
         table.activate();
-        let acceptor = Acceptor::new(table, Arc::new(Open), router, Limits::default());
+        let acceptor = Acceptor::new(table, Arc::new(Open), router.clone(), Limits::default());
         let local = acceptor.local(PeerIdentity::local());
         // The acceptor lives as long as the world's tasks.
         scope.spawn("acceptor", async move {
@@ -120,8 +137,25 @@ impl World {
             session,
             scope,
             local,
+            router,
             worker: Mutex::new(worker),
         }
+    }
+
+    /// The connection to the server breaks; the link makes another one.
+    pub fn drop_connection(&self) {
+        let client = self.link.client_id().expect("the link is connected");
+        self.router.disconnect_client(&client);
+    }
+
+    /// The worker's process gives way to one that is connected and shows nothing before it is told to.
+    pub async fn restart_worker_silently(&self) -> ServiceTable {
+        let old = self.worker.lock().unwrap().clone();
+        old.stop().await;
+        let (link, table) = connect_worker(&self.scope, &self.local, &self.session);
+        *self.worker.lock().unwrap() = link.clone();
+        link.settled(&Context::background()).await.unwrap();
+        table
     }
 
     /// The worker's process dies and another one takes its place.
@@ -133,6 +167,17 @@ impl World {
 }
 
 fn start_worker(scope: &TaskScope, local: &Arc<dyn Connect>, session: &Session) -> Link {
+    let (link, table) = connect_worker(scope, local, session);
+    table.activate();
+    link
+}
+
+/// A worker whose services are not active yet.
+fn connect_worker(
+    scope: &TaskScope,
+    local: &Arc<dyn Connect>,
+    session: &Session,
+) -> (Link, ServiceTable) {
     let table = ServiceTable::new();
     table
         .provide(ChatClient::new(session.clone()).exposed())
@@ -146,13 +191,13 @@ fn start_worker(scope: &TaskScope, local: &Arc<dyn Connect>, session: &Session) 
     table
         .provide(UsageClient::new(session.clone()).exposed())
         .unwrap();
-    table.activate();
-    Link::start(
+    let link = Link::start(
         &scope.spawner(),
         Arc::clone(local),
         hello(Role::Worker),
-        table,
-    )
+        table.clone(),
+    );
+    (link, table)
 }
 
 fn hello(role: Role) -> Hello {
@@ -239,7 +284,7 @@ impl Session {
             workspace_id: WorkspaceId::new("w"),
             workspace_name: "w".into(),
             status: SessionStatus::Idle,
-            model: None,
+            model: self.recorded.lock().unwrap().clone(),
             created_at: String::new(),
             updated_at: String::new(),
         }
@@ -256,11 +301,13 @@ impl Chat for Session {
             return PromptReply {
                 accepted: false,
                 operation_id: None,
+                message_id: None,
                 error: Some(error),
             };
         }
         self.prompts.lock().unwrap().push(request);
-        let operation_id = OperationId::new("op");
+        self.outcome.send_replace(None);
+        let operation_id = self.operation.lock().unwrap().clone();
         let (operation, since) = (operation_id.clone(), String::new());
         self.chat.update(cx, |state| {
             let phase = bezel_chat_contract::Phase::WaitingForModel;
@@ -277,6 +324,7 @@ impl Chat for Session {
         PromptReply {
             accepted: true,
             operation_id: Some(operation_id),
+            message_id: Some(EntryId::new("message")),
             error: None,
         }
     }
@@ -297,12 +345,14 @@ impl Chat for Session {
         PromptReply {
             accepted: false,
             operation_id: None,
+            message_id: None,
             error: Some("not here".into()),
         }
     }
 
-    async fn withdraw(&self, _cx: &Context, _id: EntryId) -> Result<bool, ChatError> {
-        Ok(false)
+    async fn withdraw(&self, _cx: &Context, id: EntryId) -> Result<bool, ChatError> {
+        self.withdrawn.lock().unwrap().push(id);
+        Ok(self.waits.load(Ordering::Relaxed))
     }
 
     async fn wait(&self, _cx: &Context, operation_id: OperationId) -> Result<Outcome, ChatError> {
@@ -354,15 +404,22 @@ impl Models for Session {
     }
 
     async fn select(&self, cx: &Context, model: ModelRef) -> Result<(), SelectError> {
-        if model.model_id == "unknown" {
-            return Err(SelectError::UnknownModel {
-                model,
-                suggestion: None,
-            });
-        }
+        self.check(cx, model.clone()).await?;
         self.models
             .update(cx, |state| state.configuration.model = Some(model));
         Ok(())
+    }
+
+    async fn check(&self, _cx: &Context, model: ModelRef) -> Result<(), SelectError> {
+        let suggestion = None;
+        match model.model_id.as_str() {
+            "unknown" => Err(SelectError::UnknownModel { model, suggestion }),
+            "keyless" => {
+                let reason = "`p` has no key; export P_KEY".into();
+                Err(SelectError::Unavailable { model, reason })
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn cycle_thinking(&self, _cx: &Context) -> Result<ThinkingLevel, SelectError> {
@@ -445,7 +502,8 @@ impl SessionManagement for FakeServer {
     }
 
     async fn remove(&self, _cx: &Context, session_id: SessionId) -> Result<(), SessionError> {
-        Err(SessionError::NotAuthorized { session_id })
+        self.session.removed.lock().unwrap().push(session_id);
+        Ok(())
     }
 
     async fn rename(
@@ -464,7 +522,15 @@ impl SessionManagement for FakeServer {
         _environment: Option<LaunchEnvironment>,
     ) -> Result<(), SessionError> {
         let principal = cx.principal().expect("the acceptor names the caller");
-        let bound = self.router.bind(&principal.client, session_id.as_str());
+        let lost = self
+            .session
+            .astray
+            .try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            })
+            .is_ok();
+        let target = if lost { "nobody" } else { session_id.as_str() };
+        let bound = self.router.bind(&principal.client, target);
         bound.map(drop).map_err(|error| SessionError::Worker {
             session_id,
             reason: error.to_string(),
@@ -496,7 +562,15 @@ impl Authenticate for Open {
             owner: "me".into(),
             workspaces: Workspaces::All,
             scopes: Scopes::all(),
+            credential: None,
         };
-        Box::pin(async move { Ok(Authenticated { principal, role }) })
+        let issued = None;
+        Box::pin(async move {
+            Ok(Authenticated {
+                principal,
+                role,
+                issued,
+            })
+        })
     }
 }

@@ -44,11 +44,13 @@ impl Authenticate for Anyone {
             owner: "me".into(),
             workspaces: Workspaces::All,
             scopes: Scopes::all(),
+            credential: None,
         };
         async {
             Ok(Authenticated {
                 principal,
                 role: AcceptedRole::Presentation,
+                issued: None,
             })
         }
         .boxed()

@@ -135,13 +135,16 @@ impl Composer {
 
     /// Takes the selected candidate; `enter` also runs what it completes.
     pub(super) fn accept(&self, core: &mut Core, enter: bool) {
-        let Some((trigger, chosen)) = core
-            .list
-            .as_ref()
-            .and_then(|list| Some((list.trigger.clone(), list.chosen()?.clone())))
-        else {
+        let Some((trigger, chosen, by_hand)) = core.list.as_ref().and_then(|list| {
+            let chosen = list.chosen()?.clone();
+            Some((list.trigger.clone(), chosen, list.by_hand))
+        }) else {
             return;
         };
+        if enter && !chosen.meant && !by_hand {
+            // Nobody meant what only looks similar: what was typed is taken at its word.
+            return self.submit(core, Delivery::Steer);
+        }
         if let (true, Some(command)) = (enter, &chosen.runs) {
             core.editor.replace(Draft::plain(chosen.insert.trim_end()));
             self.keep(core);

@@ -46,6 +46,9 @@ pub(crate) struct Candidate {
     pub(crate) runs: Option<String>,
     /// Choosing it is only a step: more is asked for then.
     pub(crate) goes_on: bool,
+    /// Whether what was typed begins one of its names. One that is merely similar runs only once it was
+    /// chosen by hand.
+    pub(crate) meant: bool,
 }
 
 /// The open list.
@@ -54,6 +57,8 @@ pub(crate) struct List {
     pub(crate) trigger: Trigger,
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) selected: usize,
+    /// Whether the person went to the selected candidate.
+    pub(crate) by_hand: bool,
 }
 
 impl List {
@@ -62,6 +67,7 @@ impl List {
             trigger,
             candidates,
             selected: 0,
+            by_hand: false,
         }
     }
 
@@ -72,6 +78,7 @@ impl List {
             let count = isize::try_from(count).unwrap_or(isize::MAX);
             let selected = isize::try_from(self.selected).unwrap_or(0);
             self.selected = usize::try_from((selected + by).rem_euclid(count)).unwrap_or(0);
+            self.by_hand = true;
         }
     }
 
@@ -183,6 +190,8 @@ pub(crate) fn commands(query: &str, entries: Vec<CommandEntry>) -> Vec<Candidate
             insert: format!("/{name} "),
             runs: (!needs).then(|| entry.id.to_string()),
             goes_on: needs || entry.completes,
+            meant: name.starts_with(query)
+                || entry.aliases.iter().any(|alias| alias.starts_with(query)),
         }
     };
     ranked.into_iter().map(candidate).collect()
@@ -197,6 +206,7 @@ pub(crate) fn values(values: Vec<Value>) -> Vec<Candidate> {
         insert: value.text,
         runs: None,
         goes_on: false,
+        meant: true,
     };
     values.into_iter().take(LIMIT).map(candidate).collect()
 }
@@ -223,6 +233,7 @@ pub(crate) fn files(matches: Vec<FileMatch>) -> Vec<Candidate> {
             insert,
             runs: None,
             goes_on,
+            meant: true,
         }
     };
     matches.into_iter().map(candidate).collect()

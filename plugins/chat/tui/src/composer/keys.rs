@@ -84,6 +84,8 @@ impl Composer {
                 core.editor.undo();
             }),
             (KeyCode::Char('y'), CTRL) => self.edited(core, |core| core.editor.yank()),
+            // What the help promises: a message seldom begins so, and a space or a paste begins one that does.
+            (KeyCode::Char('?'), NONE | SHIFT) if core.editor.is_empty() => return false,
             key => match (motion(key), deletion(key), kill(key)) {
                 // An empty line leaves these to the transcript.
                 (Some(Motion::LineStart | Motion::LineEnd), ..)

@@ -54,8 +54,15 @@ impl View for ListView {
                 break;
             };
             let line = line(candidate, index == list.selected, label);
-            cx.paint()
-                .draw_line(buffer, row, &truncate(&line, usize::from(area.width)));
+            let hidden = match position {
+                0 if self.first > 0 => Some(("↑", self.first)),
+                _ if position + 1 == visible => {
+                    Some(("↓", list.candidates.len().saturating_sub(index + 1)))
+                }
+                _ => None,
+            };
+            let line = with_more(&line, hidden, usize::from(area.width));
+            cx.paint().draw_line(buffer, row, &line);
         }
     }
 
@@ -79,13 +86,28 @@ impl View for ListView {
             MouseEventKind::ScrollUp => list.step(-1),
             MouseEventKind::ScrollDown => list.step(1),
             MouseEventKind::Down(MouseButton::Left) if index < list.candidates.len() => {
-                list.selected = index;
+                (list.selected, list.by_hand) = (index, true);
                 self.composer.accept(&mut core, true);
             }
             _ => return Handled::No,
         }
         Handled::Yes
     }
+}
+
+/// A row, and how many candidates are hidden beyond it.
+fn with_more(line: &StyledLine, hidden: Option<(&str, usize)>, width: usize) -> StyledLine {
+    let Some((arrow, count)) = hidden.filter(|(_, count)| *count > 0) else {
+        return truncate(line, width);
+    };
+    let more = format!("  {arrow} {count} more");
+    let room = width.saturating_sub(bezel_presentation::text::width(&more));
+    let mut shown = truncate(line, room);
+    let ground = line.background.unwrap_or(Role::Surface);
+    let gap = room.saturating_sub(shown.width());
+    let faint = TextStyle::role(Role::Faint).on(ground);
+    shown.push(StyledSpan::new(" ".repeat(gap) + &more, faint));
+    shown
 }
 
 fn line(candidate: &Candidate, selected: bool, label: usize) -> StyledLine {
@@ -119,4 +141,27 @@ fn line(candidate: &Candidate, selected: bool, label: usize) -> StyledLine {
         line.push(StyledSpan::new(candidate.detail.clone(), on(Role::Muted)));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(hidden: Option<(&str, usize)>) -> String {
+        let row = StyledLine::new("› /compact  Compact the conversation", Role::Text);
+        let line = with_more(&row, hidden, 30);
+        line.spans.iter().map(|span| span.text.as_ref()).collect()
+    }
+
+    #[test]
+    fn the_last_row_says_how_many_follow_and_the_first_how_many_precede() {
+        assert!(
+            shown(Some(("↓", 12))).ends_with("  ↓ 12 more"),
+            "{}",
+            shown(Some(("↓", 12)))
+        );
+        assert!(shown(Some(("↑", 2))).ends_with("  ↑ 2 more"));
+        assert!(!shown(Some(("↓", 0))).contains("more"));
+        assert!(!shown(None).contains("more"));
+    }
 }

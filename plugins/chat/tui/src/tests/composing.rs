@@ -165,6 +165,34 @@ async fn a_mistyped_command_is_kept_and_a_path_is_text() {
 }
 
 #[tokio::test]
+async fn a_command_that_is_only_similar_does_not_run_unless_it_is_chosen() {
+    let stage = Stage::attached().await;
+    // Letters of /compact in this order, and no beginning of it.
+    let screen = stage.tui.type_text("/cpct").await;
+    assert!(screen.contains("/compact"), "{}", screen.text());
+    stage.tui.press("enter").await;
+    let screen = stage.tui.wait_for_text("there is no command /cpct").await;
+    assert_eq!(Stage::written(&screen), "/cpct");
+    assert!(stage.played.compacted.borrow().is_empty());
+    stage.tui.press("ctrl+u").await;
+    stage.tui.type_text("/cpct").await;
+    stage.tui.press("down").await;
+    stage.tui.press("up").await;
+    stage.tui.press("enter").await;
+    waited(&stage.played.compacted, |compacted| !compacted.is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_question_mark_in_an_empty_composer_opens_the_help() {
+    let stage = Stage::attached().await;
+    stage.tui.press("?").await;
+    stage.tui.wait_for_text("Help").await;
+    stage.tui.press("esc").await;
+    let screen = stage.tui.type_text("why?").await;
+    assert_eq!(Stage::written(&screen), "why?");
+}
+
+#[tokio::test]
 async fn a_refused_compaction_says_why() {
     let stage = Stage::attached().await;
     stage.played.refuse("nothing said yet");

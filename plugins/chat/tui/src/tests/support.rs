@@ -139,6 +139,7 @@ impl Played {
         let reply = PromptReply {
             accepted: false,
             operation_id: None,
+            message_id: None,
             error: Some(error.into()),
         };
         self.replies.lock().unwrap().push_back(reply);
@@ -188,6 +189,7 @@ impl Chat for Fake {
         reply.unwrap_or(PromptReply {
             accepted: true,
             operation_id: Some(OperationId::new("op")),
+            message_id: None,
             error: None,
         })
     }
@@ -216,6 +218,7 @@ impl Chat for Fake {
         reply.unwrap_or(PromptReply {
             accepted: true,
             operation_id: None,
+            message_id: None,
             error: None,
         })
     }

@@ -109,6 +109,13 @@ async fn an_unknown_model_is_named() {
 #[tokio::test]
 async fn the_wait_that_is_asked_for_is_told() {
     for format in WireFormat::MAIN {
+        let long = error(Turn::status(429).retry_after("4000"), format).await;
+        assert!(
+            long.message
+                .contains("Wait 67 minutes, or choose another model"),
+            "{}",
+            long.message
+        );
         let limited = error(Turn::status(429).retry_after("7"), format).await;
         assert_eq!(
             limited.retry_after,

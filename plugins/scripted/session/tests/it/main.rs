@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bezel_context::Context;
-use bezel_scripted_session::{Part, Tour, answer, model};
+use bezel_scripted_session::{Audience, Part, Tour, answer, model};
 use bezel_session_types::{
     AssistantContent, AssistantMessage, InvocationId, Message, ModelEvent, ModelRequest, Provider,
     ProviderErrorKind, RequestOptions, ResultContent, StopReason, ToolCall, ToolDefinition,
@@ -241,6 +241,52 @@ async fn where_nothing_can_be_written_the_tour_says_so_and_ends() {
 }
 
 #[tokio::test]
+async fn in_plan_mode_the_tour_says_that_nothing_may_be_changed() {
+    let mut conversation = Conversation::new(&TOOLS);
+    let refuse = |_: &Path, call: &ToolCall| match call.name.as_str() {
+        "todo" => Ok("noted".into()),
+        name => Err(format!(
+            "`{name}` is blocked: the session is in plan mode, in which nothing may be changed"
+        )),
+    };
+    let (steps, said) = conversation.play("hi", refuse).await;
+    assert_eq!(steps, [vec!["todo", "write"]]);
+    assert!(
+        said.contains("plan mode") && !said.contains("earlier tour"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_tour_asks_for_nothing_that_its_audience_cannot_do() {
+    let mut conversation = Conversation::new(&[]);
+    conversation.say("hi");
+    let said = |audience| match &answer(&conversation.request(), Path::new("x"), audience)[0] {
+        Part::Text(text) => text.clone(),
+        Part::Call { name, .. } => panic!("{name}"),
+    };
+    let (here, elsewhere) = (
+        said(Audience::default()),
+        said(Audience {
+            installed: false,
+            ..Audience::default()
+        }),
+    );
+    assert!(!here.contains("cargo xtask run --"), "{here}");
+    assert!(elsewhere.contains("cargo xtask run --"), "{elsewhere}");
+    assert!(here.contains("bezel config path"), "{here}");
+}
+
+#[tokio::test]
+async fn who_cannot_answer_is_not_asked_to() {
+    let (_, said) = Conversation::new(&TOOLS).play("hi", run).await;
+    assert!(
+        said.contains("`bezel tour`") && !said.contains("Ask me"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn it_makes_do_with_the_tools_that_there_are() {
     let (steps, said) = Conversation::new(&[]).play("hi", run).await;
     assert!(
@@ -256,8 +302,11 @@ fn the_same_conversation_gets_the_same_answer() {
     let mut conversation = Conversation::new(&TOOLS);
     conversation.say("hi");
     let scratch = Path::new("scratch");
-    let first = answer(&conversation.request(), scratch);
-    assert_eq!(first, answer(&conversation.request(), scratch));
+    let first = answer(&conversation.request(), scratch, Audience::default());
+    assert_eq!(
+        first,
+        answer(&conversation.request(), scratch, Audience::default())
+    );
     let Part::Call { name, arguments } = &first[2] else {
         panic!("{first:?}")
     };
@@ -271,7 +320,7 @@ fn the_same_conversation_gets_the_same_answer() {
 async fn an_empty_or_odd_conversation_does_not_upset_it() {
     let mut conversation = Conversation::new(&TOOLS);
     assert!(matches!(
-        answer(&conversation.request(), Path::new("x"))[0],
+        answer(&conversation.request(), Path::new("x"), Audience::default())[0],
         Part::Text(_)
     ));
     conversation.play("hi", run).await;

@@ -40,7 +40,40 @@ const END_WAIT: Duration = Duration::from_secs(4);
 /// Ends every process that a command of this session started and that is still there, and says how many there
 /// were. For the owner that takes a session over from one that died; none of the session's commands may run yet.
 pub fn end_left_over_commands(session: &SessionId) -> usize {
-    tree::kill_session(session)
+    let ended = tree::kill_session(session);
+    remove_left_over_scratch(session);
+    ended
+}
+
+/// How the names of a session's scratch directories begin.
+fn scratch_prefix(session: &SessionId) -> String {
+    format!("bezel-commands-{session}-")
+}
+
+/// Removes the scratch directories that dead owners of the session have left.
+fn remove_left_over_scratch(session: &SessionId) {
+    let prefix = scratch_prefix(session);
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix)
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tracing::debug!(%error, directory = %entry.path().display(), "a scratch directory stays");
+        }
+    }
+}
+
+/// Where a command's shell ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Followed {
+    /// Where it started.
+    Stayed,
+    /// In this directory, where the next command starts.
+    Moved(PathBuf),
+    /// Elsewhere, and it could not be noted where.
+    Lost,
 }
 
 /// All commands of one session. Dropped, it ends those that still run.
@@ -212,9 +245,11 @@ impl Commands {
         })
     }
 
-    /// Follows a command into the directory in which its shell ended; `None` when that is where it started.
-    pub(crate) fn follow(&self, launched: &Launched) -> Option<PathBuf> {
-        let noted = std::fs::read(&launched.directory_file).ok()?;
+    /// Follows a command into the directory in which its shell ended.
+    pub(crate) fn follow(&self, launched: &Launched) -> Followed {
+        let Ok(noted) = std::fs::read(&launched.directory_file) else {
+            return Followed::Stayed;
+        };
         if let Err(error) = std::fs::remove_file(&launched.directory_file) {
             tracing::debug!(%error, "a directory note could not be removed");
         }
@@ -222,10 +257,10 @@ impl Commands {
         let noted = noted.strip_suffix(b"\n").unwrap_or(&noted).to_vec();
         let directory = PathBuf::from(std::ffi::OsString::from_vec(noted));
         if !directory.is_absolute() {
-            return None;
+            return Followed::Lost;
         }
         self.inner.lock().directory = Some(directory.clone());
-        Some(directory)
+        Followed::Moved(directory)
     }
 
     /// Remembers what an ended command left running, so that it ends with the session.
@@ -331,7 +366,9 @@ impl Inner {
         let scratch = match &state.scratch {
             Some(scratch) => scratch,
             None => {
-                let made = tempfile::Builder::new().prefix("bezel-commands-").tempdir();
+                let made = tempfile::Builder::new()
+                    .prefix(&scratch_prefix(session))
+                    .tempdir();
                 let made = made.map_err(|error| StartError::Spawn {
                     reason: format!(
                         "a temporary directory could not be made in {}: {error}",

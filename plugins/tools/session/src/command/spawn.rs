@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
-use bezel_session_types::{InvocationId, SessionId};
+use bezel_session_types::{InvocationId, SESSION_VARIABLE, SessionId};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
 use super::plain::{Route, route};
-use super::tree::{INVOCATION_VARIABLE, SESSION_VARIABLE};
+use super::tree::INVOCATION_VARIABLE;
 use crate::Environment;
 
 /// A shell takes its command as one argument, which the kernel limits to 128 KiB; longer ones go through a file.

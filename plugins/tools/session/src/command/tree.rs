@@ -8,12 +8,10 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bezel_session_types::{InvocationId, SessionId};
+use bezel_session_types::{InvocationId, SESSION_VARIABLE, SessionId};
 use rustix::process::{Pid, Signal, pidfd_open, pidfd_send_signal};
 use tokio::time::Instant;
 
-/// Environment variable that names the session.
-pub(crate) const SESSION_VARIABLE: &str = "BEZEL_SESSION_ID";
 /// Environment variable that names the call.
 pub(crate) const INVOCATION_VARIABLE: &str = "BEZEL_INVOCATION_ID";
 

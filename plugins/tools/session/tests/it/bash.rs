@@ -113,6 +113,16 @@ async fn bash_syntax_works() {
 }
 
 #[tokio::test]
+async fn a_directory_that_could_not_be_noted_is_said() {
+    let session = Session::new();
+    // No file can be written any more, as on a full disk.
+    let told = run(&session, "trap '' XFSZ; ulimit -f 0; cd /").await;
+    assert!(told.contains("could not be noted"), "{told}");
+    let next = run(&session, "pwd").await;
+    assert_eq!(next.trim_end(), session.root().to_str().unwrap());
+}
+
+#[tokio::test]
 async fn the_working_directory_lasts_and_variables_do_not() {
     let session = Session::new();
     std::fs::create_dir_all(session.path("it's odd/deep")).unwrap();

@@ -160,6 +160,10 @@ impl Models for FakeModels {
         Ok(())
     }
 
+    async fn check(&self, _cx: &Context, _model: ModelRef) -> Result<(), SelectError> {
+        Ok(())
+    }
+
     async fn cycle_thinking(&self, _cx: &Context) -> Result<ThinkingLevel, SelectError> {
         Ok(ThinkingLevel::Off)
     }

@@ -1,7 +1,7 @@
 //! The server's own process.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use super::launch::ProcessLauncher;
 use super::lock::{ServerLock, StartLock};
+use super::removals::Removals;
 use super::serving::{self, Remote};
 use super::start::Announcement;
 use super::token::read_or_create_token;
@@ -28,8 +29,8 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::paths::{Paths, create_private};
 use crate::{logging, manifest, setup, telemetry};
 
-/// How often it is looked whether the socket's file is there; a client waits longer for a server.
-const LOOK: Duration = Duration::from_secs(5);
+/// After this time a socket is tried again that could not be made anew.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// How long the watchers of worker processes get at the end.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -105,11 +106,7 @@ async fn run(
         paths: server_paths(paths),
         launcher: Arc::new(ProcessLauncher::new(paths.clone(), tasks.spawner())),
         listener: Some(Box::new(ClosingListener {
-            open: Some(Open {
-                path,
-                socket: Some(socket),
-                port,
-            }),
+            open: Some(Open::new(path, socket, port)),
             closing,
         })),
         local_token: Some(LocalToken::new(token)),
@@ -216,10 +213,21 @@ struct Open {
     path: PathBuf,
     /// None after it could not be made again.
     socket: Option<UnixListener>,
+    /// Hears when the socket's file goes.
+    removals: Option<Removals>,
     port: Option<WebSocketListener>,
 }
 
 impl Open {
+    fn new(path: PathBuf, socket: UnixListener, port: Option<WebSocketListener>) -> Self {
+        Open {
+            removals: removals(&path),
+            path,
+            socket: Some(socket),
+            port,
+        }
+    }
+
     /// Listens again where somebody has removed the socket's file, as those who clean temporary directories
     /// do: nobody could reach this server any more, and no other could take its place.
     fn restore(&mut self) {
@@ -228,6 +236,7 @@ impl Open {
         }
         // First the old one, which holds the lock beside the file.
         self.socket = None;
+        self.removals = removals(&self.path);
         match UnixListener::bind(&self.path) {
             Ok(socket) => {
                 tracing::warn!(target: "bezel", "the socket's file was removed; it is there again");
@@ -237,6 +246,29 @@ impl Open {
                 tracing::warn!(target: "bezel", %error, "the socket's file is gone");
             }
         }
+    }
+}
+
+fn removals(socket: &Path) -> Option<Removals> {
+    let watched = Removals::of(socket.parent()?);
+    watched
+        .inspect_err(|error| {
+            tracing::warn!(target: "bezel", %error, "nobody will notice if the socket's file is removed");
+        })
+        .ok()
+}
+
+/// Waits until the socket's file may be gone, or, where it is, until it is time to try again.
+async fn doubt(removals: &mut Option<Removals>, is_open: bool) {
+    match removals {
+        _ if !is_open => tokio::time::sleep(AGAIN).await,
+        Some(removed) => {
+            if let Err(error) = removed.next().await {
+                tracing::warn!(target: "bezel", %error, "the socket's directory is not watched any more");
+                *removals = None;
+            }
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -258,12 +290,13 @@ impl Listener for ClosingListener {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(Transport, PeerIdentity)>> {
         Box::pin(async move {
             while let Some(open) = &mut self.open {
+                let is_open = open.socket.is_some();
                 tokio::select! {
                     biased;
                     _ = self.closing.wait_for(|closing| *closing) => break,
                     accepted = local(&mut open.socket) => return accepted,
                     accepted = next(&mut open.port) => return accepted,
-                    () = tokio::time::sleep(LOOK) => open.restore(),
+                    () = doubt(&mut open.removals, is_open) => open.restore(),
                 }
             }
             self.open = None;

@@ -245,12 +245,13 @@ impl Run<'_, '_> {
                 }
             }
         };
+        // Known before anything is printed: whoever reads may have left, and then it has to be ended.
+        self.admitted = Some(admitted.clone());
         if ended != Some(&admitted.operation) {
             self.printer.print(RunEvent::Prompt {
                 operation_id: admitted.operation.clone(),
             })?;
         }
-        self.admitted = Some(admitted.clone());
         if presses.interrupted && !before {
             self.interrupt(&admitted).await?;
         }

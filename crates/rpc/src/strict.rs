@@ -34,6 +34,10 @@ pub enum StrictError {
 
 /// Checks one payload.
 pub(crate) fn check(payload: &[u8]) -> Result<(), StrictError> {
+    // A parser looks at what it keeps alone, and members that nobody knows are passed over.
+    if let Err(error) = std::str::from_utf8(payload) {
+        return Err(StrictError::Syntax(error.valid_up_to()));
+    }
     let mut scanner = Scanner {
         bytes: payload,
         at: 0,
@@ -260,6 +264,11 @@ fn unescaped(raw: &[u8]) -> Cow<'_, [u8]> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_even_where_nobody_reads_them() {
+        assert_eq!(check(b"{\"a\":\"\xff\"}"), Err(StrictError::Syntax(6)));
+    }
 
     #[test]
     fn what_json_allows_and_the_wire_does_not_is_refused() {

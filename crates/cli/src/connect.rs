@@ -48,6 +48,27 @@ pub struct Joined {
 }
 
 impl Joined {
+    fn begin(connect: Arc<dyn Connect>, credential: Credential) -> Self {
+        let tasks = TaskScope::new();
+        let hello = hello(credential);
+        let link = Link::start(&tasks.spawner(), connect, hello, ServiceTable::new());
+        Joined { link, tasks }
+    }
+
+    /// What its first attempt came to; `hint` is what to do about a server that says nothing.
+    fn once(self, state: &ConnectionState, hint: &str) -> Result<Self, JoinError> {
+        match state {
+            ConnectionState::Connected { .. } => Ok(self),
+            ConnectionState::Disconnected { reason, .. } => {
+                Err(JoinError::Connection(reason.clone()))
+            }
+            ConnectionState::Connecting { .. } => Err(JoinError::Connection(format!(
+                "it does not answer within {} seconds{hint}",
+                FIRST.as_secs()
+            ))),
+        }
+    }
+
     /// Says goodbye.
     pub async fn leave(self) {
         self.link.stop().await;
@@ -85,26 +106,12 @@ pub async fn join_elsewhere(
     connect: Arc<dyn Connect>,
     credential: Credential,
 ) -> Result<Joined, JoinError> {
-    let tasks = TaskScope::new();
-    let link = Link::start(
-        &tasks.spawner(),
-        connect,
-        hello(credential),
-        ServiceTable::new(),
-    );
+    let joined = Joined::begin(connect, credential);
     let decided = |state: &ConnectionState| !matches!(state, ConnectionState::Connecting { .. });
-    let connection = link.connection();
+    let connection = joined.link.connection();
     let settled = connection.wait_for(&cx.with_timeout(FIRST), decided).await;
-    match settled.as_deref() {
-        Ok(ConnectionState::Connected { .. }) => Ok(Joined { link, tasks }),
-        Ok(ConnectionState::Disconnected { reason, .. }) => {
-            Err(JoinError::Connection(reason.clone()))
-        }
-        Ok(ConnectionState::Connecting { .. }) | Err(_) => Err(JoinError::Connection(format!(
-            "it does not answer within {} seconds",
-            FIRST.as_secs()
-        ))),
-    }
+    let state = settled.unwrap_or_else(|_| connection.get());
+    joined.once(&state, "")
 }
 
 /// What this user's clients show.
@@ -121,23 +128,10 @@ pub async fn join_through(
     connect: Arc<dyn Connect>,
     credential: Credential,
 ) -> Result<Joined, JoinError> {
-    let tasks = TaskScope::new();
-    let link = Link::start(
-        &tasks.spawner(),
-        connect,
-        hello(credential),
-        ServiceTable::new(),
-    );
-    let settled = link.settled(&cx.with_timeout(FIRST)).await;
-    let state = settled.unwrap_or_else(|_| link.connection().get());
-    match &*state {
-        ConnectionState::Connected { .. } => Ok(Joined { link, tasks }),
-        ConnectionState::Disconnected { reason, .. } => Err(JoinError::Connection(reason.clone())),
-        ConnectionState::Connecting { .. } => Err(JoinError::Connection(format!(
-            "it does not answer within {} seconds; `bezel server stop` ends it",
-            FIRST.as_secs()
-        ))),
-    }
+    let joined = Joined::begin(connect, credential);
+    let settled = joined.link.settled(&cx.with_timeout(FIRST)).await;
+    let state = settled.unwrap_or_else(|_| joined.link.connection().get());
+    joined.once(&state, "; `bezel server stop` ends it")
 }
 
 /// Who a presentation of this build is.

@@ -9,9 +9,12 @@
 //! | state: `trust.json`, `credentials.json` | `$BEZEL_HOME/state/` | `bezel/` in the platform's state directory |
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 /// Bytes that a socket's path may have on this platform, the closing zero apart.
@@ -204,6 +207,18 @@ pub fn create_private(path: &Path) -> Result<(), PathsError> {
             path: path.to_owned(),
             error,
         })
+}
+
+/// Replaces a file whole, readable by the user alone: after a crash there is the old or the new one.
+pub fn replace_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Of this process alone, so that two that write at once do not mix.
+    let fresh = file.with_extension(format!("new-{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true).mode(0o600);
+    let mut handle = options.open(&fresh)?;
+    handle.write_all(bytes)?;
+    handle.sync_all()?;
+    std::fs::rename(&fresh, file)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Which projects may configure Bezel: their file can name commands that Bezel runs.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{PathsError, create_private};
+use crate::paths::{PathsError, create_private, replace_private};
 
 /// The trusted projects, in a file of the state directory.
 #[derive(Debug, Clone)]
@@ -141,19 +141,7 @@ impl TrustStore {
         stored.version = 1;
         change(&mut stored.trusted);
         let text = serde_json::to_vec_pretty(&stored).map_err(|error| write(error.into()))?;
-        let fresh = self.file.with_extension("new");
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&fresh)
-            .map_err(write)?;
-        file.write_all(&text)
-            .and_then(|()| file.sync_all())
-            .map_err(write)?;
-        std::fs::rename(&fresh, &self.file).map_err(write)
+        replace_private(&self.file, &text).map_err(write)
     }
 }
 

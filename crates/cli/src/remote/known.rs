@@ -1,12 +1,13 @@
 //! What is kept of each server that this client is paired with: a file for the user alone.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use bezel_sockets::Endpoint;
 use serde::{Deserialize, Serialize};
+
+use crate::paths::replace_private;
 
 /// A server that this client is paired with. It holds the token, and so it has no debug form.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,15 +91,7 @@ pub(super) fn write(file: &Path, known: &Known) -> Result<(), KnownError> {
         builder.create(directory).map_err(failed)?;
     }
     let text = serde_json::to_vec_pretty(known).map_err(|error| failed(error.into()))?;
-    let fresh = file.with_extension(format!("new-{}", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true).mode(0o600);
-    let mut handle = options.open(&fresh).map_err(failed)?;
-    handle
-        .write_all(&text)
-        .and_then(|()| handle.sync_all())
-        .and_then(|()| std::fs::rename(&fresh, file))
-        .map_err(failed)
+    replace_private(file, &text).map_err(failed)
 }
 
 #[cfg(test)]

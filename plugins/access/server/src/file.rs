@@ -1,11 +1,11 @@
 //! The file that the paired clients are kept in: digests of tokens, for the user alone.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
 use crate::clients::Clients;
 
@@ -79,15 +79,15 @@ pub(crate) fn write(file: &Path, clients: Clients) -> Result<(), FileError> {
         clients,
     };
     let text = serde_json::to_vec_pretty(&content).expect("clients are plain structures");
-    let fresh = file.with_extension("new");
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true).mode(0o600);
-    let mut handle = options.open(&fresh).map_err(failed)?;
-    handle
-        .write_all(&text)
-        .and_then(|()| handle.sync_all())
-        .and_then(|()| std::fs::rename(&fresh, file))
-        .map_err(failed)
+    let replace = || {
+        // A temporary file is made with mode 0600.
+        let mut fresh = NamedTempFile::new_in(file.parent().unwrap_or(Path::new(".")))?;
+        fresh.write_all(&text)?;
+        fresh.as_file().sync_all()?;
+        fresh.persist(file)?;
+        Ok(())
+    };
+    replace().map_err(failed)
 }
 
 #[cfg(test)]

@@ -119,17 +119,8 @@ async fn b09_arguments_results_and_state_that_are_not_strict_json_are_refused_wi
     let worker = world.worker(&session);
 
     let (mut raw, _) = Raw::welcomed(&world.socket()).await;
-    let attach = format!(r#"{{"session_id":"{session}"}}"#);
-    raw.send(
-        r#"{"k":"call","i":1,"s":"session-management","m":"attach"}"#,
-        &attach,
-    )
-    .await;
-    let (attached, _) = raw.next_of(&["attachment"]).await;
-    let echo = format!(
-        r#"{{"k":"call","i":2,"n":{},"s":"probe","m":"echo"}}"#,
-        attached["n"]
-    );
+    let route = raw.attach(&session).await;
+    let echo = format!(r#"{{"k":"call","i":2,"n":{route},"s":"probe","m":"echo"}}"#);
     let deep = format!(
         r#"{{"text":"x","more":{}{}}}"#,
         "[".repeat(70),
@@ -303,22 +294,14 @@ async fn b25_client_server_and_service_spans_form_one_trace_and_a_malformed_carr
     );
 
     let (mut raw, _) = Raw::welcomed(&world.socket()).await;
-    let attach = format!(r#"{{"session_id":"{session}"}}"#);
-    raw.send(
-        r#"{"k":"call","i":1,"s":"session-management","m":"attach"}"#,
-        &attach,
-    )
-    .await;
-    let (attached, _) = raw.next_of(&["attachment"]).await;
+    let route = raw.attach(&session).await;
     for carrier in [
         "nonsense",
         "00-00000000000000000000000000000000-0000000000000000-01",
         "",
     ] {
-        let whoami = format!(
-            r#"{{"k":"call","i":9,"n":{},"s":"probe","m":"whoami","t":"{carrier}"}}"#,
-            attached["n"]
-        );
+        let whoami =
+            format!(r#"{{"k":"call","i":9,"n":{route},"s":"probe","m":"whoami","t":"{carrier}"}}"#);
         raw.send(&whoami, "{}").await;
         let (_, payload) = loop {
             let (header, payload) = raw.next_of(&["ok", "err"]).await;

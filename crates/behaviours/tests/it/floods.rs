@@ -16,15 +16,7 @@ async fn a_flood_of_calls_and_subscriptions_ends_at_the_limits_and_costs_others_
     good.probe.state().ready(&cx()).await.unwrap();
     let worker = world.worker(&session);
     let (mut raw, _) = Raw::welcomed(&world.socket()).await;
-    let arguments = format!(r#"{{"session_id":"{session}"}}"#);
-    raw.send(
-        r#"{"k":"call","i":1,"s":"session-management","m":"attach"}"#,
-        &arguments,
-    )
-    .await;
-    let (header, _) = raw.next_of(&["attachment"]).await;
-    let route = header["n"].as_u64().unwrap();
-    raw.next_of(&["ok"]).await;
+    let route = raw.attach(&session).await;
 
     let mut flood = Vec::new();
     for id in 0..CALLS + 50 {
@@ -93,18 +85,9 @@ async fn a_peer_that_asks_and_never_reads_is_dropped_alone() {
     let session = good.create(&world.project("p")).await;
     good.attach(&session).await;
     let (mut raw, _) = Raw::welcomed(&world.socket()).await;
-    let arguments = format!(r#"{{"session_id":"{session}"}}"#);
-    raw.send(
-        r#"{"k":"call","i":1,"s":"session-management","m":"attach"}"#,
-        &arguments,
-    )
-    .await;
-    let (header, _) = raw.next_of(&["attachment"]).await;
+    let route = raw.attach(&session).await;
     let payload = serde_json::json!({ "text": "x".repeat(400_000) }).to_string();
-    let call = format!(
-        r#"{{"k":"call","i":5,"n":{},"s":"probe","m":"echo"}}"#,
-        header["n"]
-    );
+    let call = format!(r#"{{"k":"call","i":5,"n":{route},"s":"probe","m":"echo"}}"#);
     let call = frame(&call, &payload);
     let mut written = 0;
     while raw.try_write(&call).await {

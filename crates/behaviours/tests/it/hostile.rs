@@ -36,15 +36,7 @@ impl Scene {
     /// A raw peer that is attached, and its incarnation.
     async fn attached(&self) -> (Raw, u64) {
         let mut raw = self.raw().await;
-        let arguments = format!(r#"{{"session_id":"{}"}}"#, self.session);
-        raw.send(
-            r#"{"k":"call","i":1,"s":"session-management","m":"attach"}"#,
-            &arguments,
-        )
-        .await;
-        let (header, _) = raw.next_of(&["attachment"]).await;
-        let route = header["n"].as_u64().unwrap();
-        raw.next_of(&["ok"]).await;
+        let route = raw.attach(&self.session).await;
         (raw, route)
     }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bezel_session_types::SessionId;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -44,6 +45,18 @@ impl Raw {
         let (header, payload) = raw.next().await.unwrap();
         assert_eq!(header["k"], "welcome", "{payload}");
         (raw, payload["client"].as_str().unwrap().to_owned())
+    }
+
+    /// Attaches to a session by a call with the id 1; the attachment's incarnation.
+    pub async fn attach(&mut self, session: &SessionId) -> u64 {
+        self.send(
+            r#"{"k":"call","i":1,"s":"session-management","m":"attach"}"#,
+            &json!({ "session_id": session }).to_string(),
+        )
+        .await;
+        let (header, _) = self.next_of(&["attachment"]).await;
+        self.next_of(&["ok"]).await;
+        header["n"].as_u64().unwrap()
     }
 
     pub async fn write(&mut self, bytes: &[u8]) {

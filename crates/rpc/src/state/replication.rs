@@ -239,4 +239,36 @@ mod tests {
             .expect("it fits");
         assert!(core.patch(5, 9, Vec::new(), TraceCarrier::root()).is_err());
     }
+
+    struct Follower;
+
+    impl Feed for Follower {
+        fn changed(&self) {}
+    }
+
+    #[test]
+    fn a_value_that_changed_and_changed_back_is_not_sent_and_the_next_one_still_fits() {
+        let root = TraceCarrier::root();
+        let owner = Core::new(vec!["a".to_owned()], true);
+        let feed: Arc<dyn Feed> = Arc::new(Follower);
+        owner.attach(Arc::downgrade(&feed));
+        let (base, value) = owner.whole();
+        let replica = Core::new(Vec::<String>::new(), false);
+        replica.install(value, base, root.clone());
+        for value in ["b", "c", "a"] {
+            assert!(owner.replace(vec![value.into()], &root).unwrap());
+        }
+        assert_eq!(owner.since(base), Change::Nothing);
+        owner.replace(vec!["a".into(), "d".into()], &root).unwrap();
+        let Change::Patch {
+            revision,
+            operations,
+        } = owner.since(base)
+        else {
+            panic!("a patch is shorter");
+        };
+        let operations = serde_json::from_slice(&operations).unwrap();
+        replica.patch(base, revision, operations, root).unwrap();
+        assert_eq!(*replica.get(), ["a", "d"]);
+    }
 }

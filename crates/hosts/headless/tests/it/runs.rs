@@ -450,6 +450,39 @@ async fn when_nobody_reads_any_more_the_operation_is_ended() {
 }
 
 #[tokio::test]
+async fn whenever_the_reader_leaves_no_prompt_that_was_sent_goes_on_running() {
+    let mut sent = 0;
+    for lines in 0..8 {
+        let world = World::new().await;
+        world.session.script(|session| async move {
+            session.show(&[user("1"), answer("2", "Hello", false)], 10)
+        });
+        let (_sender, mut interrupts) = unbounded_channel();
+        // A line and its end are written apart.
+        let mut out = Closing(lines);
+        let mut printer = Printer::json(&mut out);
+        let ran = run(
+            &Context::background(),
+            &world.link,
+            options(fresh()),
+            &mut interrupts,
+            &mut printer,
+        );
+        let left = tokio::time::timeout(Duration::from_secs(5), ran).await;
+        let prompts = world.session.prompts.lock().unwrap().len();
+        if let Ok(Err(_)) = left {
+            sent += prompts;
+            assert_eq!(
+                world.session.aborts.borrow().len(),
+                prompts,
+                "after {lines}"
+            );
+        }
+    }
+    assert!(sent > 0, "no reader left after the prompt was sent");
+}
+
+#[tokio::test]
 async fn text_for_a_person_streams_to_one_side_and_activity_to_the_other() {
     let world = World::new().await;
     world.session.script(|session| async move {

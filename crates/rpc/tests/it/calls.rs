@@ -6,9 +6,9 @@ use std::time::Duration;
 use bezel_rpc::{CallError, Context, ErrorCode, ServiceClient, ServiceTable};
 
 use crate::contract::{ModelRef, ModelsClient, SelectError};
-use crate::stage::{Stage, on_both_transports, wait_until, within};
+use crate::stage::{Stage, on_every_transport, wait_until, within};
 
-on_both_transports! {
+on_every_transport! {
     async fn a_call_returns_its_result_and_a_contract_error_keeps_its_fields(stage: Stage) {
         let client = stage.client("ann").await;
         let cx = Context::background();

@@ -12,9 +12,9 @@ use futures::future::BoxFuture;
 
 use crate::contract::ModelsClient;
 use crate::provider::Catalogue;
-use crate::stage::{Doorman, Medium, Stage, hello, on_both_transports, wait_until, within};
+use crate::stage::{Doorman, Medium, Stage, hello, on_every_transport, wait_until, within};
 
-on_both_transports! {
+on_every_transport! {
     async fn a_lost_connection_fails_its_calls_at_once_and_comes_back_by_itself(stage: Stage) {
         let client = stage.client("ann").await;
         let cx = Context::background();

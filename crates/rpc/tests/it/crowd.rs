@@ -3,9 +3,9 @@
 use bezel_rpc::{Context, ErrorCode};
 use futures::FutureExt;
 
-use crate::stage::{Stage, count, on_both_transports, wait_until, within};
+use crate::stage::{Stage, count, on_every_transport, wait_until, within};
 
-on_both_transports! {
+on_every_transport! {
     async fn snapshots_for_many_clients_at_once_wait_for_each_other_instead_of_ending_the_connection(stage: Stage) {
         let cx = Context::background();
         let worker = stage.worker("S0").await;

@@ -7,7 +7,7 @@ use bezel_rpc::{Context, Delivery, EventSource, Events, Projected, ServiceClient
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::stage::{Client, Stage, count, on_both_transports, wait_until, within};
+use crate::stage::{Client, Stage, count, on_every_transport, wait_until, within};
 
 /// Something that happened in one owner's house; the size is for whoever administers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -92,7 +92,7 @@ async fn next(stream: &mut bezel_rpc::EventStream<Parcel>) -> (u64, Option<u64>)
     }
 }
 
-on_both_transports! {
+on_every_transport! {
     async fn each_principal_gets_the_events_that_it_may_see_and_no_trace_of_others(stage: Stage) {
         let cx = Context::background();
         let source = open(&stage);

@@ -9,7 +9,7 @@ use bezel_rpc::{
 };
 
 use crate::jobs::{Depot, PenClient, ScanEvent, ScannerClient, StartError};
-use crate::stage::{Client, Medium, Stage, Worker, count, on_both_transports, wait_until, within};
+use crate::stage::{Client, Medium, Stage, Worker, count, on_every_transport, wait_until, within};
 
 /// Whether the service is the server's own or that of an attached worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +93,7 @@ async fn write(pen: &PenClient) -> Option<ErrorCode> {
     }
 }
 
-on_both_transports! {
+on_every_transport! {
     async fn a_job_crosses_as_a_handle_with_progress_events_and_a_result(stage: Stage) {
         let cx = Context::background();
         for way in WAYS {

@@ -9,7 +9,7 @@ use bezel_rpc::{
 };
 
 use crate::contract::{ModelRef, ModelsClient};
-use crate::stage::{Stage, count, on_both_transports, wait_until, within};
+use crate::stage::{Stage, count, on_every_transport, wait_until, within};
 
 /// A contract that only the worker and the client load.
 #[service("notes", version = "2.1")]
@@ -35,7 +35,7 @@ fn hanging(worker: &crate::stage::Worker) -> usize {
     worker.catalogue.hanging.load(Ordering::SeqCst)
 }
 
-on_both_transports! {
+on_every_transport! {
     async fn the_server_routes_a_service_whose_contract_it_never_loaded(stage: Stage) {
         let worker = stage.worker("S0").await;
         worker.table.provide(NotesClient::new(Notebook(StateCell::new(String::new()))).exposed()).expect("it is the first");

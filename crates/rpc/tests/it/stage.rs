@@ -23,7 +23,7 @@ use crate::contract::ModelsClient;
 use crate::provider::Catalogue;
 
 /// Runs each test over loopback, over a Unix socket and over WebSocket.
-macro_rules! on_both_transports {
+macro_rules! on_every_transport {
     ($($(#[$attribute:meta])* async fn $name:ident($stage:ident: $ty:ty) $body:block)*) => {
         $(mod $name {
             #[allow(unused_imports)]
@@ -51,7 +51,7 @@ macro_rules! on_both_transports {
         })*
     };
 }
-pub(crate) use on_both_transports;
+pub(crate) use on_every_transport;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Medium {

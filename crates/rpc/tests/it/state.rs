@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use bezel_rpc::{Context, Delivery, ServiceClient, StateCell, path};
 
 use crate::contract::{ModelRef, ModelsClient, ModelsEvent};
-use crate::stage::{Stage, count, on_both_transports, wait_until, within};
+use crate::stage::{Stage, count, on_every_transport, wait_until, within};
 
-on_both_transports! {
+on_every_transport! {
     async fn a_subscriber_sees_the_initial_value_then_the_snapshot_then_updates(stage: Stage) {
         let client = stage.client_unsettled("ann");
         let cx = Context::background();

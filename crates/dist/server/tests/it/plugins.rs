@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bezel_api_server::{
     Access, Attempt, Granted, STOP_GRANT, ServerContext, Verdict, WORKERS_GRANT,
@@ -195,6 +196,15 @@ async fn the_grant_for_workers_gives_the_processes_and_that_alone() {
     assert_eq!((&listed[0].session_id, listed[0].connected), (&id, true));
     assert!(processes.kill(&id));
     client.until_status(&id, SessionStatus::Unreachable).await;
+    // Its connection goes first; it is listed until what it left has been cleared away.
+    let gone = async {
+        while !processes.list().is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone)
+        .await
+        .unwrap();
     assert!(!processes.kill(&id), "there is none any more");
     assert!(facet.shutdown().is_err());
 }

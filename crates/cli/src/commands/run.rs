@@ -40,9 +40,11 @@ pub fn run(arguments: RunArguments) -> Outcome {
         telemetry::of_process(Process::Presentation),
     )
     .map_err(Failure::usage)?;
+    // What models there are elsewhere, this machine's configuration does not know.
     let flags = arguments
         .model
         .iter()
+        .filter(|_| here)
         .map(|model| ("--model", "model", model.clone()))
         .collect();
     let loaded = setup.load(flags)?;

@@ -131,6 +131,21 @@ fn a_client_pairs_works_is_listed_and_loses_its_access() {
         ran.succeeded().stdout.contains("I am the **tour**"),
         "{ran:#?}"
     );
+    // Which models there are is for the server to say.
+    let directory = project.to_str().unwrap();
+    let elsewhere = [
+        "run",
+        "--server",
+        url,
+        "--cwd",
+        directory,
+        "--model",
+        "elsewhere::m",
+        "hi",
+    ];
+    away.run(&elsewhere).failed(3, "elsewhere");
+    away.run(&["run", "--server", url, "hi"])
+        .failed(1, "name one of the server's machine");
     assert_eq!(
         home.run(&["session", "list", "--json"])
             .succeeded()

@@ -122,9 +122,10 @@ impl HostFleet {
         let Some(Workspaces::Only(reachable)) = principal.map(|principal| &principal.workspaces)
         else {
             if directory.as_os_str().is_empty() {
-                return Err(wrong(
-                    "name a directory of the server's machine, from the root on",
-                ));
+                return Err(FleetError::Directory {
+                    directory: "a directory that nobody named".into(),
+                    reason: "name one of the server's machine (`--cwd`), from the root on".into(),
+                });
             }
             return Self::locate(directory).await;
         };

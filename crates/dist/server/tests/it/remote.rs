@@ -464,7 +464,7 @@ async fn the_environment_of_another_machine_is_not_taken() {
     assert!(
         nowhere
             .to_string()
-            .contains("name a directory of the server's machine"),
+            .contains("name one of the server's machine"),
         "{nowhere}"
     );
 }

@@ -226,6 +226,10 @@ impl WorkerLauncher for ThreadLauncher {
             let (sender, exit) = watch::channel(None);
             let session = start.session_id.clone();
             let run = move || {
+                let left = daemon::end_left_over_commands(&start.session_id);
+                if left > 0 {
+                    tracing::info!(target: "bezel", session = %start.session_id, left, "processes that a dead worker had left were ended");
+                }
                 let ended = match runtime() {
                     Ok(runtime) => runtime.block_on(work(paths, start, connect, told, asked)),
                     Err(error) => Err(error),

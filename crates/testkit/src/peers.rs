@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bezel_context::{ClientId, Context, Principal, Scopes, TaskScope, Workspaces};
 use bezel_rpc::{
-    AcceptedRole, Acceptor, Authenticate, Authenticated, Connect, ConnectError, Credential, Hello,
-    Limits, Link, PeerIdentity, ProvideError, Refusal, Role, RouteError, Router, ServiceClient,
-    ServiceTable, Subscription, Transport,
+    AcceptedRole, Acceptor, Authenticate, Authenticated, Connect, ConnectError, Credential,
+    ErrorCode, Hello, Limits, Link, PeerIdentity, ProvideError, Refusal, Role, RouteError, Router,
+    ServiceClient, ServiceTable, Subscription, Transport,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -35,6 +35,7 @@ pub struct FakeWorker {
 /// Whether attempts to connect succeed.
 struct Gate {
     open: AtomicBool,
+    revoked: AtomicBool,
     inner: Arc<dyn Connect>,
 }
 
@@ -52,6 +53,7 @@ impl FakeServer {
         let inner = acceptor.local(PeerIdentity::local());
         let gate = Arc::new(Gate {
             open: AtomicBool::new(true),
+            revoked: AtomicBool::new(false),
             inner,
         });
         let client = watch::Sender::new(None);
@@ -114,6 +116,12 @@ impl FakeServer {
         self.router.disconnect_client(&self.client().await)
     }
 
+    /// Cuts the presentation's connection; attempts to connect again are refused for good, because its access was taken back.
+    pub async fn revoke(&self) -> bool {
+        self.gate.revoked.store(true, Ordering::SeqCst);
+        self.router.disconnect_client(&self.client().await)
+    }
+
     /// Lets attempts to connect succeed again.
     pub fn restore(&self) {
         self.gate.open.store(true, Ordering::SeqCst);
@@ -163,6 +171,10 @@ impl FakeWorker {
 
 impl Connect for Gate {
     fn connect<'c>(&'c self, cx: &'c Context) -> BoxFuture<'c, Result<Transport, ConnectError>> {
+        if self.revoked.load(Ordering::SeqCst) {
+            let refusal = Refusal::new(ErrorCode::NotAuthorized, "access was taken back");
+            return async { Err(refusal.into()) }.boxed();
+        }
         if self.open.load(Ordering::SeqCst) {
             return self.inner.connect(cx);
         }

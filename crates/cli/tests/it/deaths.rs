@@ -192,6 +192,34 @@ async fn commands_of_a_worker_that_died_with_the_server_end_with_the_next_server
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn commands_of_a_killed_standalone_bezel_end_with_the_next_one() {
+    let sleep = format!("sleep 9{}", std::process::id());
+    let call = json!({ "command": sleep });
+    let turns = ["Interrupted, then.", "Seen."].map(Turn::text);
+    let turns = [Turn::tool_calls([("bash", call)])]
+        .into_iter()
+        .chain(turns);
+    let (_server, home) = playing(Script::new(turns)).await;
+    let scratch = home.project().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let home = home.variable("TMPDIR", scratch.to_str().unwrap());
+    let scratches = || std::fs::read_dir(&scratch).unwrap().count();
+    let mut run = home
+        .command(&["run", "--standalone", "go"])
+        .spawn()
+        .unwrap();
+    eventually("the command does not run", || {
+        (!commands(&sleep).is_empty()).then_some(())
+    });
+    run.kill().unwrap();
+    finish(run);
+    assert_eq!((commands(&sleep).len(), scratches()), (1, 1));
+    let next = home.run(&["run", "--standalone", "--continue", "go on"]);
+    assert!(next.succeeded().stdout.contains("Seen."), "{next:#?}");
+    assert_eq!((commands(&sleep).len(), scratches()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_before_the_prompt_is_taken_is_no_end_and_leaves_no_second_session() {
     let answer = Turn::steps([Step::Text("Hello.".into())]);
     let (_server, home) = playing(Script::repeating(answer)).await;

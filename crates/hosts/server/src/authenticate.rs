@@ -140,8 +140,8 @@ impl HostAuthenticate {
                 ErrorCode::NotAuthorized,
                 match peer.address {
                     Some(_) => {
-                        "this server does not know the credential; pair with a code of \
-                                `bezel access pair`, run where the server runs"
+                        "this server does not know what was shown: a code has ten letters and digits and works once, within \
+                         five minutes; `bezel access pair`, run where the server runs, prints one"
                     }
                     None => {
                         "this server does not know the credential; a local client shows the token file \

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bezel_context::Context;
 use bezel_rpc::{Connect, ConnectError, ErrorCode, Refusal, Transport};
 use futures::future::BoxFuture;
+use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -61,8 +62,27 @@ impl WebSocketDial {
         let connector = TlsConnector::from(Arc::clone(&trust.0));
         match connector.connect(name, stream).await {
             Ok(stream) => self.upgrade(stream).await,
-            Err(cause) => Err(self.unreachable(cause)),
+            Err(cause) => Err(self.unreachable(self.explained(cause))),
         }
+    }
+
+    /// What a failed TLS handshake means for whoever wants to connect.
+    fn explained(&self, cause: io::Error) -> io::Error {
+        let failed = cause
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let text = match failed {
+            Some(rustls::Error::InvalidCertificate(wrong)) => {
+                let host = self.endpoint.host();
+                untrusted(wrong, host)
+            }
+            Some(rustls::Error::InvalidMessage(_)) => {
+                "what answers there speaks no TLS: use http:// where the server has no certificate"
+                    .to_owned()
+            }
+            _ => return cause,
+        };
+        io::Error::new(cause.kind(), text)
     }
 
     async fn upgrade<S>(&self, stream: S) -> Result<Transport, ConnectError>
@@ -107,5 +127,34 @@ impl WebSocketDial {
             endpoint: self.endpoint.to_string(),
             cause,
         }
+    }
+}
+
+/// Why a certificate is not believed, and what can be done.
+fn untrusted(wrong: &CertificateError, host: &str) -> String {
+    match wrong {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "nobody whom this machine trusts vouches for its certificate; give the certificate that vouches for it, \
+             or its own where it has vouched for itself, as a PEM file with --ca"
+                .to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            format!(
+                "its certificate is for another name than {host}; use a name that it was made for, or make one for {host}"
+            )
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            format!("its certificate has expired ({wrong}); renew it there, and look at the clock here")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            format!("its certificate is not valid yet ({wrong}); look at the clocks of both machines")
+        }
+        CertificateError::Revoked => "its certificate was revoked; give the server another".to_owned(),
+        CertificateError::Other(_) if wrong.to_string().contains("CaUsedAsEndEntity") => {
+            "its certificate is one of an authority (CA:TRUE), which no server may show; make one for the server itself \
+             (with OpenSSL: -addext basicConstraints=critical,CA:FALSE)"
+                .to_owned()
+        }
+        other => format!("its certificate is not believed: {other}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -128,16 +128,14 @@ impl WebSocketListener {
         };
         let listener = TcpListener::bind(&found[..]).await.map_err(refused)?;
         let bound = listener.local_addr().map_err(refused)?;
-        let named = options
-            .allowed_hosts
-            .first()
-            .filter(|_| bound.ip().is_unspecified());
-        let url = format!(
-            "{}://{}:{}",
-            if encrypted { "https" } else { "http" },
-            named.map_or(host, String::as_str),
-            bound.port()
-        );
+        let everywhere = bound.ip().is_unspecified();
+        let shown = match options.allowed_hosts.first() {
+            Some(name) if everywhere => name.clone(),
+            _ if everywhere => outward(bound).await,
+            _ => host.to_owned(),
+        };
+        let scheme = if encrypted { "https" } else { "http" };
+        let url = format!("{scheme}://{shown}:{}", bound.port());
         let addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
         let guard = Guard::new(host, &addresses, &options.allowed_hosts, encrypted);
         let (sender, ready) = mpsc::channel(MOST_READY);
@@ -169,9 +167,39 @@ impl WebSocketListener {
         self.address
     }
 
-    /// What clients are told: `http(s)://HOST:PORT`.
+    /// What clients are told: `http(s)://HOST:PORT`. Where it listens on every address, the host is the first
+    /// allowed name, else the address with which this machine reaches others, else the word `HOST`.
     pub fn url(&self) -> &str {
         &self.url
+    }
+}
+
+/// The address with which this machine, listening on all of its own, reaches others: where the system
+/// knows a way out. Nothing is sent to find out.
+async fn outward(bound: SocketAddr) -> String {
+    // Addresses that belong to nobody (RFC 5737 and 3849); a datagram socket connects without a word.
+    let (from, to): (SocketAddr, SocketAddr) = match bound {
+        SocketAddr::V4(_) => (
+            (Ipv4Addr::UNSPECIFIED, 0).into(),
+            (Ipv4Addr::new(192, 0, 2, 1), 9).into(),
+        ),
+        SocketAddr::V6(_) => (
+            (Ipv6Addr::UNSPECIFIED, 0).into(),
+            (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 9).into(),
+        ),
+    };
+    let found = async {
+        let socket = tokio::net::UdpSocket::bind(from).await?;
+        socket.connect(to).await?;
+        socket.local_addr()
+    };
+    match found.await {
+        Ok(address) if address.is_ipv6() => format!("[{}]", address.ip()),
+        Ok(address) => address.ip().to_string(),
+        Err(error) => {
+            tracing::debug!(%error, "no address of this machine leads outward");
+            "HOST".to_owned()
+        }
     }
 }
 

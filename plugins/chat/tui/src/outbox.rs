@@ -139,6 +139,7 @@ impl Courier {
     /// Delivers until `cx` ends.
     pub(crate) async fn run(self, cx: &Context) {
         let mut attachment = self.attachment.watch();
+        let mut connection = self.connection.watch();
         let mut delay = FIRST_RETRY;
         let mut revived = None;
         while !cx.is_cancelled() {
@@ -155,6 +156,23 @@ impl Courier {
                     "the message was not sent: it was written for the session that was open before"
                         .to_owned();
                 self.refuse(&outgoing.command_id, reason);
+                continue;
+            }
+            if let ConnectionState::Disconnected {
+                reason,
+                retry_at: None,
+                ..
+            } = &*self.connection.get()
+            {
+                // Nobody will connect again, so nobody would ever take it. The newest first: each comes before
+                // what was written after it.
+                for outgoing in self.outbox.waiting().iter().rev() {
+                    let what = match outgoing.offered {
+                        true => "it is not known whether the session has the message",
+                        false => "the message was not sent",
+                    };
+                    self.refuse(&outgoing.command_id, format!("{what}: {reason}"));
+                }
                 continue;
             }
             match &*state {
@@ -189,6 +207,7 @@ impl Courier {
             }
             tokio::select! {
                 _ = attachment.changed() => {}
+                _ = connection.changed() => {}
                 () = self.outbox.0.changed.notified() => {}
                 () = tokio::time::sleep(delay) => delay = (delay * 2).min(LAST_RETRY),
             }

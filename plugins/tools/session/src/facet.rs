@@ -8,8 +8,9 @@ use bezel_tools_contract::{BackgroundCommands, BackgroundDetails, CommandStatus}
 use futures::FutureExt;
 use serde::Deserialize;
 
+use crate::command::remove_left_over_scratch;
 use crate::todo::{TodoList, newest};
-use crate::{Environment, ToolShared, end_left_over_commands, tools};
+use crate::{Environment, ToolShared, tools};
 
 /// Configuration of the plugin.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -26,14 +27,7 @@ pub fn facet() -> SessionFacet {
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: ToolsConfig = cx.config()?;
-    // A session without entries never ran a command, and looking for some reads all of `/proc`.
-    let (entries, _) = cx.agent.tree().recent(None, 1).await?;
-    if !entries.is_empty() {
-        let ended = end_left_over_commands(&cx.agent.identity().session_id);
-        if ended > 0 {
-            tracing::info!(ended, "ended commands that an earlier worker had left");
-        }
-    }
+    remove_left_over_scratch(&cx.agent.identity().session_id);
     let variables = cx.agent.environment().iter();
     let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let environment = Arc::new(Environment::new(variables, config.key_variables));

@@ -24,7 +24,7 @@ mod text;
 mod todo;
 mod write;
 
-pub use command::{Commands, end_left_over_commands};
+pub use command::Commands;
 pub use environment::Environment;
 pub use facet::{ToolsConfig, facet};
 pub use ledger::{FileLedger, FileLocks, Standing};

@@ -147,3 +147,22 @@ async fn esc_takes_back_what_was_not_sent_yet() {
         .await;
     assert_eq!(Stage::written(&screen), "too early");
 }
+
+#[tokio::test]
+async fn what_nobody_will_ever_take_comes_back() {
+    let stage = Stage::attached().await;
+    stage.played.gate.forget_permits(Semaphore::MAX_PERMITS);
+    stage.tui.type_text("offered\n").await;
+    stage.played.prompted(1).await;
+    stage.tui.type_text("waiting\n").await;
+    assert!(stage.server.revoke().await);
+    let screen = stage
+        .tui
+        .wait_for(|screen| Stage::written(screen).contains("waiting"))
+        .await;
+    assert_eq!(Stage::written(&screen), "offered\n\nwaiting");
+    stage
+        .tui
+        .wait_for_text("it is not known whether the session has the message")
+        .await;
+}

@@ -37,21 +37,13 @@ const MOST_ENDED: usize = 30;
 /// How long the end of a session waits for its commands.
 const END_WAIT: Duration = Duration::from_secs(4);
 
-/// Ends every process that a command of this session started and that is still there, and says how many there
-/// were. For the owner that takes a session over from one that died; none of the session's commands may run yet.
-pub fn end_left_over_commands(session: &SessionId) -> usize {
-    let ended = tree::kill_session(session);
-    remove_left_over_scratch(session);
-    ended
-}
-
 /// How the names of a session's scratch directories begin.
 fn scratch_prefix(session: &SessionId) -> String {
     format!("bezel-commands-{session}-")
 }
 
 /// Removes the scratch directories that dead owners of the session have left.
-fn remove_left_over_scratch(session: &SessionId) {
+pub(crate) fn remove_left_over_scratch(session: &SessionId) {
     let prefix = scratch_prefix(session);
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else {
         return;

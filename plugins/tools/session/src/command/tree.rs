@@ -196,31 +196,6 @@ fn in_groups(session: &SessionId, groups: &HashSet<i32>) -> Vec<Process> {
         .collect()
 }
 
-/// Kills every process that carries the session's mark and says how many there were. This process and those
-/// above it stay: a server that was itself started by a command of the session carries the mark too.
-pub(crate) fn kill_session(session: &SessionId) -> usize {
-    let mark = session_mark(session);
-    let all = processes();
-    let mut spared = HashSet::new();
-    let mut above = i32::try_from(std::process::id()).ok();
-    while let Some(pid) = above.filter(|pid| spared.insert(*pid)) {
-        above = all
-            .iter()
-            .find(|process| process.pid == pid)
-            .map(|process| process.parent);
-    }
-    let left = all
-        .into_iter()
-        .filter(|process| !spared.contains(&process.pid));
-    let left: Vec<Process> = left
-        .filter(|process| marks_of(process.pid).is_some_and(|marks| marks.has(&mark)))
-        .collect();
-    for process in &left {
-        process.signal(Signal::KILL);
-    }
-    left.len()
-}
-
 impl Process {
     /// Sends a signal to exactly this process, not to a later one with its number.
     fn signal(self, signal: Signal) {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::ToolError;
-use bezel_tools_session::end_left_over_commands;
 use serde_json::json;
 
 use crate::fixture::Session;
@@ -201,28 +200,4 @@ async fn dropping_the_session_ends_its_commands() {
     let pids = pids(&file, 6).await;
     drop(session);
     gone(&pids).await;
-}
-
-#[tokio::test]
-async fn the_next_owner_ends_what_a_dead_one_left() {
-    let session = Session::new();
-    let file = session.path("pids");
-    let note = format!("echo $$ >> {}", file.display());
-    let command = format!("setsid sh -c '{note}; sleep 300; true' > /dev/null 2>&1 &");
-    session.text("bash", json!({"command": command})).await;
-    let left = pids(&file, 1).await;
-    let scratch = || {
-        let prefix = format!("bezel-commands-{}-", session.id);
-        let entries = std::fs::read_dir(std::env::temp_dir()).expect("the directory");
-        let names = entries.flatten().map(|entry| entry.file_name());
-        names
-            .filter(|name| name.to_string_lossy().starts_with(&prefix))
-            .count()
-    };
-    assert_eq!(end_left_over_commands(&Session::new().id), 0);
-    assert!(runs(left[0]));
-    assert_eq!(scratch(), 1);
-    assert!(end_left_over_commands(&session.id) >= 1);
-    gone(&left).await;
-    assert_eq!(scratch(), 0);
 }

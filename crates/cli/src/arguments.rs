@@ -139,6 +139,9 @@ pub struct RunArguments {
     /// What the agent may do unasked
     #[arg(long, value_name = "MODE", value_enum)]
     pub permission_mode: Option<Permission>,
+    /// A picture that goes with the prompt (PNG, JPEG, GIF or WebP, 5 MiB at most); may be given several times
+    #[arg(long = "image", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub images: Vec<PathBuf>,
     /// What to do; read from standard input when left out or `-`, and joined with it when both are there
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,

@@ -2,7 +2,8 @@
 
 use bezel_context::{Cancelled, Context, TraceCarrier};
 use bezel_session_types::{
-    CommandId, Delivery, EntryId, OperationId, QueuedMessage, UserContent, UserMessage,
+    CommandId, Delivery, EntryId, ImageContent, OperationId, QueuedMessage, UserContent,
+    UserMessage,
 };
 use bezel_store::{CommitError, InboxRow, NewInboxRow, ReadError, Receipt};
 use serde::{Deserialize, Serialize};
@@ -101,9 +102,6 @@ pub enum EditError {
     #[error(transparent)]
     Read(#[from] ReadError),
 }
-
-/// Bytes of one picture, decoded.
-const MAX_IMAGE: usize = 5 * 1024 * 1024;
 
 impl Lane {
     /// Admits a message: on the disk, with a receipt, when this returns. Then starts a run, or joins
@@ -406,8 +404,8 @@ fn check(message: &UserMessage) -> Result<(), PromptError> {
         UserContent::Text { .. } => None,
     });
     for (index, image) in images.enumerate() {
-        if image.data.len() / 4 * 3 > MAX_IMAGE {
-            let limit_mib = MAX_IMAGE / 1024 / 1024;
+        if image.data.len() / 4 * 3 > ImageContent::MAX_BYTES {
+            let limit_mib = ImageContent::MAX_BYTES / 1024 / 1024;
             return Err(PromptError::ImageTooLarge {
                 index: index + 1,
                 limit_mib,

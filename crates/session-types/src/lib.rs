@@ -1,6 +1,7 @@
 //! The words that store, harness, contracts and plugins share: ids, messages, usage, and the traits
 //! of tools and model providers. No behaviour beyond what the words themselves need.
 
+mod blob;
 mod entry;
 mod ids;
 mod message;
@@ -9,6 +10,7 @@ mod provider;
 mod run;
 mod tool;
 
+pub use blob::{BlobId, BlobIdError, PromptPart, UploadedImage};
 pub use entry::{BranchSummary, Compaction, CompactionReason, CustomEntry, Entry, EntryBody};
 pub use ids::{
     CommandId, EntryId, InvocationId, LaneName, OperationId, SESSION_VARIABLE, SessionId,

@@ -151,6 +151,24 @@ pub enum StopReason {
     Aborted,
 }
 
+impl ImageContent {
+    /// Bytes that a picture for a model may have, decoded: what providers take.
+    pub const MAX_BYTES: usize = 5 * 1024 * 1024;
+
+    /// The media type of a picture's file by its first bytes; `None` for what no model takes.
+    pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
+        match bytes {
+            [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+            [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+            [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+            [b'R', b'I', b'F', b'F', _, _, _, _, rest @ ..] if rest.starts_with(b"WEBP") => {
+                Some("image/webp")
+            }
+            _ => None,
+        }
+    }
+}
+
 impl UserMessage {
     /// A message of one text part, from a person.
     pub fn text(text: impl Into<String>) -> Self {

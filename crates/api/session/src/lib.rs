@@ -149,7 +149,7 @@ pub use agent::{
     Admission, Agent, Lane, LaneError, LedgerTotals, Outcome, PromptError, SessionIdentity,
     SessionTree,
 };
-pub use bezel_plugin::{Facet, FacetError, Namespace};
+pub use bezel_plugin::{Facet, FacetError, Local, Namespace};
 pub use catalogue::{
     Availability, KeyOrigin, ModelListing, ProviderCatalogue, ProviderDraft, ProviderEntry,
     ProviderSet,

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Read as _};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use bezel_blobs_contract::Picture;
 use bezel_context::{Context, Spawner, TaskScope};
 use bezel_host_headless::{
     Choice, HeadlessError, HeadlessOptions, HeadlessOutcome, Printer, Terminals,
 };
 use bezel_rpc::Link;
-use bezel_session_types::ModelRef;
+use bezel_session_types::{ImageContent, ModelRef};
 use bezel_sessions_contract::LaunchEnvironment;
 use bezel_telemetry::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -164,12 +166,36 @@ fn options(
         .map_err(Failure::usage)?;
     Ok(HeadlessOptions {
         prompt,
+        pictures: arguments
+            .images
+            .iter()
+            .map(|file| picture(file))
+            .collect::<Outcome<_>>()?,
         choice,
         directory,
         environment: LaunchEnvironment(if here { environment() } else { BTreeMap::new() }),
         // Who asks for it by name gets it.
         stand_in: (here && loaded.config.model.is_none()).then(|| manifest::STAND_IN.to_owned()),
         switch_model: model,
+    })
+}
+
+/// The picture in a file.
+fn picture(file: &Path) -> Outcome<Picture> {
+    let most = ImageContent::MAX_BYTES;
+    let unfit = |what: String| Failure::usage(anyhow!("cannot send {}: {what}", file.display()));
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(file)
+        .and_then(|opened| opened.take(most as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| unfit(error.to_string()))?;
+    if bytes.len() > most {
+        let most = most / 1024 / 1024;
+        return Err(unfit(format!(
+            "a picture may have {most} MiB; make it smaller"
+        )));
+    }
+    Picture::new(bytes).ok_or_else(|| {
+        unfit("it is not a PNG, JPEG, GIF or WebP picture, whatever its name says".into())
     })
 }
 

@@ -67,6 +67,7 @@ pub fn run(arguments: TourArguments) -> Outcome {
             .map_err(Failure::usage)?;
         let options = HeadlessOptions {
             prompt: PROMPT.to_owned(),
+            pictures: Vec::new(),
             choice: Choice::New {
                 model: Some(model),
                 permission_mode: PermissionMode::Full,

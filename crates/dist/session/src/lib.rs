@@ -15,6 +15,7 @@ pub fn facets() -> Vec<SessionFacet> {
         bezel_instructions_session::facet(),
         bezel_tools_session::facet(),
         bezel_files_session::facet(),
+        bezel_blobs_session::facet(),
         bezel_policy_session::facet(),
         bezel_sessions_session::facet(),
         bezel_chat_session::facet(),

@@ -5,7 +5,8 @@ mod following;
 
 use std::io;
 
-use bezel_chat_contract::{ChatState, FailureKind, Outcome, OutcomeStatus};
+use bezel_blobs_contract::Picture;
+use bezel_chat_contract::{ChatState, FailureKind, Outcome, OutcomeStatus, PromptPart};
 use bezel_context::{Cancelled, Context, span};
 use bezel_rpc::{CallError, ErrorCode, Link, State};
 use bezel_session_types::{CommandId, EntryId, ModelRef, OperationId, SessionId};
@@ -26,6 +27,8 @@ const MOST_REVIVALS: u32 = 5;
 pub struct HeadlessOptions {
     /// The prompt; not blank.
     pub prompt: String,
+    /// Pictures that go with it, in order.
+    pub pictures: Vec<Picture>,
     /// In which session.
     pub choice: Choice,
     /// Absolute path of the directory to work in.
@@ -81,6 +84,7 @@ pub async fn run(
         unused: false,
         new: SessionId::generate(),
         activity: None,
+        content: Vec::new(),
         admitted: None,
         answer: None,
     };
@@ -129,6 +133,8 @@ struct Run<'a, 'p> {
     new: SessionId,
     /// What the session does; held, so that it is followed.
     activity: Option<State<ChatState>>,
+    /// The parts of the prompt, once its pictures are in the session.
+    content: Vec<PromptPart>,
     admitted: Option<Admitted>,
     answer: Option<String>,
 }
@@ -204,6 +210,12 @@ impl Run<'_, '_> {
             Some(()) = interrupts.recv() => return Err(Stop::Interrupted),
             follower = self.opened() => follower?,
         };
+        self.content = tokio::select! {
+            biased;
+            Some(()) = interrupts.recv() => return Err(Stop::Interrupted),
+            content = self.uploaded() => content?,
+        };
+        self.unused = false;
         let mut presses = Presses {
             interrupts,
             interrupted: false,

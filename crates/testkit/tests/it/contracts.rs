@@ -10,6 +10,7 @@ fn descriptors() -> Vec<&'static ServiceDescriptor> {
     vec![
         bezel_access_contract::AccessClient::descriptor(),
         bezel_accounts_contract::AccountsClient::descriptor(),
+        bezel_blobs_contract::BlobsClient::descriptor(),
         bezel_chat_contract::ChatClient::descriptor(),
         bezel_example_contract::TodosClient::descriptor(),
         bezel_files_contract::FilesClient::descriptor(),

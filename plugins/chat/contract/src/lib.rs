@@ -4,14 +4,14 @@
 //! [`Chat::request_abort`] is durable too; dropping the call of `wait` ends only that wait.
 
 use bezel_rpc::{Context, State, service};
-use bezel_session_types::{CommandId, EntryId, OperationId, UserContent};
+use bezel_session_types::{CommandId, EntryId, OperationId};
 
-pub use bezel_session_types::Delivery;
+pub use bezel_session_types::{Delivery, PromptPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One session's conversation, as a presentation drives it.
-#[service("chat", version = "1.0")]
+#[service("chat", version = "1.1")]
 pub trait Chat {
     /// What runs and what waits.
     fn state(&self) -> State<ChatState>;
@@ -46,8 +46,9 @@ pub trait Chat {
 pub struct PromptRequest {
     /// The sender's id for this command.
     pub command_id: CommandId,
-    /// Parts in order; at least one that is not blank.
-    pub content: Vec<UserContent>,
+    /// Parts in order; at least one that is not blank. A picture that is named as a blob must be in the session
+    /// whole; its bytes become a part of the message when it is admitted.
+    pub content: Vec<PromptPart>,
     /// When it enters a conversation that is running.
     #[serde(default)]
     pub delivery: Delivery,

@@ -2,10 +2,12 @@
 //!
 //! The lane does the work and keeps the promises; this facet translates between it and the contract.
 
+mod parts;
 mod service;
 mod view;
 
 use bezel_api_session::{EventBody, Facet, FacetError, SessionContext, SessionFacet};
+use bezel_blobs_contract::BlobShelf;
 use bezel_chat_contract::{ChatClient, ChatState};
 use bezel_context::Context;
 use tokio::sync::watch;
@@ -14,7 +16,9 @@ use crate::service::ChatService;
 
 /// The session facet of chat.
 pub fn facet() -> SessionFacet {
-    Facet::new("chat", setup).provides::<ChatClient>()
+    Facet::new("chat", setup)
+        .provides::<ChatClient>()
+        .optional_local::<BlobShelf>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
@@ -22,6 +26,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let cell = cx.state_cell(ChatState::default());
     cx.provide(ChatClient::new(ChatService {
         lane: lane.clone(),
+        blobs: cx.use_local_optional(),
         state: cell.state(),
     }));
 

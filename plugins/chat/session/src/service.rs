@@ -1,15 +1,20 @@
 //! The chat service over a lane.
 
-use bezel_api_session::{Admission, Lane, LaneError, PromptError};
-use bezel_chat_contract::{Chat, ChatError, ChatState, Outcome, PromptReply, PromptRequest};
+use bezel_api_session::{Admission, Lane, LaneError, Local, PromptError};
+use bezel_blobs_contract::BlobShelf;
+use bezel_chat_contract::{
+    Chat, ChatError, ChatState, Outcome, PromptPart, PromptReply, PromptRequest,
+};
 use bezel_context::span;
 use bezel_rpc::{Context, State};
-use bezel_session_types::{EntryId, OperationId, UserContent, UserMessage};
+use bezel_session_types::{EntryId, OperationId, UserMessage};
 
-use crate::view;
+use crate::{parts, view};
 
 pub(crate) struct ChatService {
     pub(crate) lane: Lane,
+    /// Where pictures are that a prompt names as blobs; none where the plugin is not there.
+    pub(crate) blobs: Option<Local<BlobShelf>>,
     pub(crate) state: State<ChatState>,
 }
 
@@ -20,18 +25,14 @@ impl Chat for ChatService {
 
     async fn prompt(&self, cx: &Context, request: PromptRequest) -> PromptReply {
         let blank = request.content.iter().all(|part| match part {
-            UserContent::Text { text } => text.trim().is_empty(),
-            UserContent::Image(_) => false,
+            PromptPart::Text { text } => text.trim().is_empty(),
+            PromptPart::Image(_) | PromptPart::UploadedImage(_) => false,
         });
         if blank {
             return reply(Err(PromptError::Refused(
                 "the message is empty; write something".into(),
             )));
         }
-        let message = UserMessage {
-            content: request.content,
-            synthetic: false,
-        };
         let (cx, span) = span!(
             cx,
             "chat.prompt",
@@ -39,10 +40,18 @@ impl Chat for ChatService {
             operation = tracing::field::Empty,
             "error.type" = tracing::field::Empty,
         );
-        let admitted = self
-            .lane
-            .prompt(&cx, request.command_id, message, request.delivery)
-            .await;
+        let admitted = match parts::resolved(self.blobs.as_ref(), request.content).await {
+            Ok(content) => {
+                let message = UserMessage {
+                    content,
+                    synthetic: false,
+                };
+                self.lane
+                    .prompt(&cx, request.command_id, message, request.delivery)
+                    .await
+            }
+            Err(error) => Err(PromptError::Refused(error.to_string())),
+        };
         match &admitted {
             Ok(admission) => span.record(
                 "operation",

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bezel_session_types::{ImageContent, UserContent};
+use bezel_blobs_contract::Picture;
 
 /// The first character of the private plane that stands for chips; the next ones follow.
 const FIRST: u32 = 0x10_0000;
@@ -23,7 +23,7 @@ pub(crate) enum Chip {
         /// Its file name.
         name: String,
         /// What is sent.
-        content: ImageContent,
+        picture: Picture,
     },
 }
 
@@ -59,6 +59,13 @@ pub(crate) enum Piece<'a> {
     Text(&'a str),
     /// A chip.
     Chip(&'a Chip),
+}
+
+/// One part of what is sent, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Part {
+    Text(String),
+    Picture(Picture),
 }
 
 impl Draft {
@@ -153,16 +160,16 @@ impl Draft {
     }
 
     /// The parts of a message: text and pictures in order.
-    pub(crate) fn content(&self) -> Vec<UserContent> {
+    pub(crate) fn content(&self) -> Vec<Part> {
         let mut content = Vec::new();
         let mut text = String::new();
         for piece in self.pieces(0..self.text.len()) {
             match piece {
                 Piece::Text(piece) => text.push_str(piece),
                 Piece::Chip(Chip::Paste(paste)) => text.push_str(paste),
-                Piece::Chip(Chip::Image { content: image, .. }) => {
+                Piece::Chip(Chip::Image { picture, .. }) => {
                     push_text(&mut content, &mut text);
-                    content.push(UserContent::Image(image.clone()));
+                    content.push(Part::Picture(picture.clone()));
                 }
             }
         }
@@ -205,13 +212,11 @@ impl Draft {
     }
 }
 
-fn push_text(content: &mut Vec<UserContent>, text: &mut String) {
+fn push_text(content: &mut Vec<Part>, text: &mut String) {
     let part = std::mem::take(text);
     let part = part.trim();
     if !part.is_empty() {
-        content.push(UserContent::Text {
-            text: part.to_owned(),
-        });
+        content.push(Part::Text(part.to_owned()));
     }
 }
 
@@ -230,13 +235,10 @@ mod tests {
     use super::*;
 
     fn image(name: &str) -> Chip {
-        let content = ImageContent {
-            media_type: "image/png".into(),
-            data: "AAAA".into(),
-        };
+        let picture = Picture::new(b"\x89PNG\r\n\x1a\n".to_vec()).unwrap();
         Chip::Image {
             name: name.into(),
-            content,
+            picture,
         }
     }
 
@@ -249,12 +251,7 @@ mod tests {
         let letter = draft.pasted(&long);
         draft.text = format!("see: {letter} end");
         assert_eq!(draft.in_short(), "see: [pasted 123 lines] end");
-        assert_eq!(
-            draft.content(),
-            [UserContent::Text {
-                text: format!("see: {long} end")
-            }]
-        );
+        assert_eq!(draft.content(), [Part::Text(format!("see: {long} end"))]);
         assert_eq!(draft.expanded(), format!("see: {long} end"));
         assert_eq!(draft.pasted("two\r\nlines"), "two\nlines");
     }
@@ -266,7 +263,7 @@ mod tests {
         draft.text = format!("before {letter} after");
         let content = draft.content();
         assert!(
-            matches!(&content[..], [UserContent::Text { text: first }, UserContent::Image(_), UserContent::Text { text: last }]
+            matches!(&content[..], [Part::Text(first), Part::Picture(_), Part::Text(last)]
             if first == "before" && last == "after")
         );
         let edited = draft.rewritten("now [image a.png] and [image b.png]");

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use bezel_blobs_contract::Picture;
 use bezel_session_types::ImageContent;
 
 use crate::draft::Chip;
 
-/// Larger files are not sent: providers refuse them.
-const LIMIT: u64 = 10 * 1024 * 1024;
+/// Larger files are not sent: the session refuses them, as providers do.
+const LIMIT: u64 = ImageContent::MAX_BYTES as u64;
 
 /// The path of a picture, if that is all that was pasted.
 pub(crate) fn pasted_path(text: &str, home: Option<&Path>) -> Option<PathBuf> {
@@ -54,13 +53,14 @@ pub(crate) async fn read(path: &Path) -> Result<Chip, ImageError> {
     if metadata.len() > LIMIT {
         let size = bezel_presentation::format::bytes(metadata.len());
         return Err(ImageError::Unfit(format!(
-            "{shown} has {size}, pictures may have 10 MiB; attach a smaller one"
+            "{shown} has {size}, pictures may have {}; attach a smaller one",
+            bezel_presentation::format::bytes(LIMIT)
         )));
     }
     let bytes = tokio::fs::read(path)
         .await
         .map_err(|error| ImageError::Unfit(format!("cannot read {shown}: {error}")))?;
-    let media_type = media_type(&bytes).ok_or_else(|| {
+    let picture = Picture::new(bytes).ok_or_else(|| {
         ImageError::Unfit(format!(
             "{shown} is not a PNG, JPEG, GIF or WebP picture, whatever its name says"
         ))
@@ -70,35 +70,7 @@ pub(crate) async fn read(path: &Path) -> Result<Chip, ImageError> {
         .unwrap_or(path.as_os_str())
         .to_string_lossy()
         .replace(['[', ']'], "_");
-    let content = ImageContent {
-        media_type: media_type.into(),
-        data: BASE64_STANDARD.encode(&bytes),
-    };
-    Ok(Chip::Image { name, content })
-}
-
-fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
-    }
+    Ok(Chip::Image { name, picture })
 }
 
 /// A path as a shell writes it; `None` where it is more than one word.
@@ -178,6 +150,6 @@ mod tests {
         std::fs::write(&path, b"\x89PNG\r\n\x1a\n").unwrap();
         let chip = read(&path).await.unwrap();
         assert_eq!(chip.label(), "[image shot.png]");
-        assert!(matches!(chip, Chip::Image { content, .. } if content.media_type == "image/png"));
+        assert!(matches!(chip, Chip::Image { picture, .. } if picture.media_type() == "image/png"));
     }
 }

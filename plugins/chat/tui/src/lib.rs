@@ -16,6 +16,7 @@ use std::sync::Arc;
 use bezel_api_tui::{
     Binding, Command, Facet, FacetError, Namespace, Placement, Slot, Toast, TuiContext, TuiFacet,
 };
+use bezel_blobs_contract::BlobsClient;
 use bezel_chat_contract::{ChatClient, Delivery};
 use bezel_context::Context;
 use bezel_files_contract::FilesClient;
@@ -38,6 +39,7 @@ pub fn facet() -> TuiFacet {
 fn facet_at(clock: Clock) -> TuiFacet {
     Facet::new("chat", move |cx| setup(cx, clock.clone()))
         .requires::<ChatClient>(Namespace::Session)
+        .optional::<BlobsClient>(Namespace::Session)
         .optional::<TranscriptClient>(Namespace::Session)
         .optional::<UsageClient>(Namespace::Session)
         .optional::<FilesClient>(Namespace::Session)
@@ -105,6 +107,7 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
     let courier = Courier {
         outbox,
         chat,
+        blobs: cx.session.use_service(),
         management: cx.server.use_service(),
         attachment,
         connection: cx.connection.clone(),

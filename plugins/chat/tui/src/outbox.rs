@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bezel_chat_contract::{ChatClient, Delivery, PromptRequest};
+use bezel_blobs_contract::{BlobsClient, Progress, TransferError};
+use bezel_chat_contract::{ChatClient, Delivery, PromptPart, PromptRequest};
 use bezel_context::{Context, TraceCarrier, span};
-use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
+use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, RpcError, State};
 use bezel_session_types::{CommandId, SessionId};
 use bezel_sessions_contract::{LaunchEnvironment, SessionManagementClient};
 use tokio::sync::Notify;
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Part};
 
 /// How long to wait before a message is offered again whose reply was lost.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
@@ -25,6 +26,8 @@ pub(crate) struct Outgoing {
     command_id: CommandId,
     /// The session that it is for; none yet when it was written before one was there.
     target: Option<String>,
+    /// How much of its pictures the session has, while they are uploaded.
+    pub(crate) uploaded: Option<Progress>,
     /// Whether it was offered: the session may have it.
     offered: bool,
     /// The trace that began when it was sent off, with a key press or otherwise.
@@ -64,6 +67,7 @@ impl Outbox {
             delivery,
             command_id,
             target,
+            uploaded: None,
             offered: false,
             trace: cx.trace().clone(),
             span,
@@ -83,11 +87,24 @@ impl Outbox {
     /// Takes the newest message back, unless the session may have it already.
     pub(crate) fn take_back(&self) -> Option<Draft> {
         let mut queue = self.lock();
-        queue
+        let taken = queue
             .back()
             .is_some_and(|last| !last.offered)
-            .then(|| queue.pop_back())?
-            .map(|last| last.draft)
+            .then(|| queue.pop_back())?;
+        // Its pictures may be on their way.
+        self.0.changed.notify_one();
+        taken.map(|last| last.draft)
+    }
+
+    /// Resolves when a message is not in the outbox any more.
+    async fn gone(&self, command_id: &CommandId) {
+        loop {
+            let changed = self.0.changed.notified();
+            if !self.change(command_id, |_| ()) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     fn head(&self) -> Option<Outgoing> {
@@ -102,14 +119,13 @@ impl Outbox {
         queue.remove(at)
     }
 
-    fn change(&self, command_id: &CommandId, change: impl FnOnce(&mut Outgoing)) {
-        if let Some(outgoing) = self
-            .lock()
+    /// Changes a message; false where it is not in the outbox any more.
+    fn change(&self, command_id: &CommandId, change: impl FnOnce(&mut Outgoing)) -> bool {
+        let mut queue = self.lock();
+        let found = queue
             .iter_mut()
-            .find(|outgoing| outgoing.command_id == *command_id)
-        {
-            change(outgoing);
-        }
+            .find(|outgoing| outgoing.command_id == *command_id);
+        found.map(change).is_some()
     }
 }
 
@@ -117,6 +133,7 @@ impl Outbox {
 pub(crate) struct Courier {
     pub(crate) outbox: Outbox,
     pub(crate) chat: ChatClient,
+    pub(crate) blobs: BlobsClient,
     pub(crate) management: SessionManagementClient,
     pub(crate) attachment: State<AttachmentState>,
     pub(crate) connection: State<ConnectionState>,
@@ -131,6 +148,8 @@ pub(crate) struct Courier {
 enum Offer {
     Taken,
     Refused(String),
+    /// The person took it back while its pictures were uploaded.
+    TakenBack,
     /// It is not known whether it was taken; the same command id makes it safe to offer it again.
     Lost,
 }
@@ -179,9 +198,8 @@ impl Courier {
                 AttachmentState::Attached { target } => {
                     self.outbox.change(&outgoing.command_id, |outgoing| {
                         outgoing.target = Some(target.clone());
-                        outgoing.offered = true;
                     });
-                    match self.offer(cx, &outgoing).await {
+                    match self.offer(cx, &outgoing, target).await {
                         Offer::Taken => {
                             self.outbox.finish(&outgoing.command_id);
                             (self.changed)();
@@ -192,6 +210,7 @@ impl Courier {
                             self.refuse(&outgoing.command_id, reason);
                             continue;
                         }
+                        Offer::TakenBack => continue,
                         Offer::Lost => {}
                     }
                 }
@@ -214,13 +233,34 @@ impl Courier {
         }
     }
 
-    async fn offer(&self, cx: &Context, outgoing: &Outgoing) -> Offer {
+    async fn offer(&self, cx: &Context, outgoing: &Outgoing, target: &str) -> Offer {
+        let cx = cx.with_trace(outgoing.trace.clone());
+        let content = tokio::select! {
+            biased;
+            () = self.outbox.gone(&outgoing.command_id) => return Offer::TakenBack,
+            content = self.content(&cx, outgoing) => content,
+        };
+        let content = match content {
+            Ok(content) => content,
+            Err(TransferError::Call(CallError::Rpc(error))) => return not_sent(error),
+            Err(error) => return Offer::Refused(format!("a picture was not sent: {error}")),
+        };
+        // Uploads take their time: the session may be another one by now.
+        if self.attachment.get().target() != Some(target) {
+            return Offer::Lost;
+        }
+        let offered = self.outbox.change(&outgoing.command_id, |outgoing| {
+            outgoing.uploaded = None;
+            outgoing.offered = true;
+        });
+        if !offered {
+            return Offer::TakenBack;
+        }
         let request = PromptRequest {
             command_id: outgoing.command_id.clone(),
-            content: outgoing.draft.content(),
+            content,
             delivery: outgoing.delivery,
         };
-        let cx = cx.with_trace(outgoing.trace.clone());
         match self.chat.prompt(&cx, request).await {
             Ok(reply) if reply.accepted => Offer::Taken,
             Ok(reply) => Offer::Refused(
@@ -229,17 +269,41 @@ impl Courier {
                     .unwrap_or_else(|| "the session did not take the message".into()),
             ),
             Err(CallError::Service(never)) => match never {},
-            Err(CallError::Rpc(error)) => match error.code {
-                ErrorCode::Disconnected
-                | ErrorCode::NotAttached
-                | ErrorCode::SessionUnavailable
-                | ErrorCode::NotActive => {
-                    tracing::debug!(%error, "a message waits until the session is there again");
-                    Offer::Lost
-                }
-                _ => Offer::Refused(format!("the message was not sent: {}", error.message)),
-            },
+            Err(CallError::Rpc(error)) => not_sent(error),
         }
+    }
+
+    /// The parts of the message. What is large of them is uploaded, as far as the session does not have it.
+    async fn content(
+        &self,
+        cx: &Context,
+        outgoing: &Outgoing,
+    ) -> Result<Vec<PromptPart>, TransferError> {
+        let parts = outgoing.draft.content();
+        let size = |part: &Part| match part {
+            Part::Picture(picture) => picture.size(),
+            Part::Text(_) => 0,
+        };
+        let total = parts.iter().map(size).sum();
+        let (mut content, mut before) = (Vec::new(), 0);
+        for part in parts {
+            let size = size(&part);
+            content.push(match part {
+                Part::Text(text) => PromptPart::Text { text },
+                Part::Picture(picture) => {
+                    let tell = |progress: Progress| {
+                        let done = before + progress.done;
+                        self.outbox.change(&outgoing.command_id, |outgoing| {
+                            outgoing.uploaded = Some(Progress { done, total });
+                        });
+                        (self.changed)();
+                    };
+                    picture.part(cx, &self.blobs, tell).await?
+                }
+            });
+            before += size;
+        }
+        Ok(content)
     }
 
     async fn revive(&self, cx: &Context, target: &str) {
@@ -258,5 +322,19 @@ impl Courier {
             (self.refused)(outgoing.draft, reason);
         }
         (self.changed)();
+    }
+}
+
+/// What a call that was not answered means for its message.
+fn not_sent(error: RpcError) -> Offer {
+    match error.code {
+        ErrorCode::Disconnected
+        | ErrorCode::NotAttached
+        | ErrorCode::SessionUnavailable
+        | ErrorCode::NotActive => {
+            tracing::debug!(%error, "a message waits until the session is there again");
+            Offer::Lost
+        }
+        _ => Offer::Refused(format!("the message was not sent: {}", error.message)),
     }
 }

@@ -3,6 +3,7 @@
 use bezel_api_tui::ratatui::buffer::Buffer;
 use bezel_api_tui::ratatui::layout::Rect;
 use bezel_api_tui::{RenderContext, View};
+use bezel_blobs_contract::Progress;
 use bezel_chat_contract::{Activity, ChatState, Delivery, Outcome, OutcomeStatus};
 use bezel_presentation::text::{Role, width as columns};
 use bezel_presentation::wrap::truncate;
@@ -49,7 +50,10 @@ impl QueueView {
         }
         let on_their_way = self.outbox.waiting().into_iter().map(|outgoing| Waiting {
             label: if attached { "sending" } else { "waiting" },
-            text: outgoing.draft.in_short(),
+            text: match outgoing.uploaded {
+                Some(uploaded) => format!("{} {}", share(uploaded), outgoing.draft.in_short()),
+                None => outgoing.draft.in_short(),
+            },
         });
         waiting.extend(on_their_way);
         waiting
@@ -63,6 +67,12 @@ impl QueueView {
             && !chat.queue.is_empty()
             && chat.last.as_ref().is_some_and(cut_short)
     }
+}
+
+/// How much of the pictures has arrived.
+fn share(uploaded: Progress) -> String {
+    let percent = uploaded.done.saturating_mul(100) / uploaded.total.max(1);
+    format!("({percent}%)")
 }
 
 /// Columns from which on the keys stand beside a message.

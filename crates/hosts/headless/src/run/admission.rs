@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bezel_chat_contract::{Activity, ChatClient, PromptRequest};
+use bezel_blobs_contract::{BlobsClient, TransferError};
+use bezel_chat_contract::{Activity, ChatClient, PromptPart, PromptRequest};
 use bezel_context::Context;
 use bezel_models_contract::{Configuration, ModelsClient};
 use bezel_rpc::{AttachmentState, CallError, ConnectionState, State, StateValue};
-use bezel_session_types::{CommandId, ModelRef, OperationId, UserContent};
+use bezel_session_types::{CommandId, ModelRef, OperationId};
 use bezel_sessions_contract::{
     RenewRequest, Renewal, SessionError, SessionManagementClient, SessionProcessClient,
     SessionSummary,
@@ -154,7 +155,6 @@ impl Run<'_, '_> {
             let usable = models.check(self.cx, model.clone()).await;
             usable.map_err(model_stop)?;
         }
-        self.unused = false;
         self.printer.print(RunEvent::Session {
             session_id: session.session_id,
             created,
@@ -217,6 +217,38 @@ impl Run<'_, '_> {
         if let Err(error) = management.remove(&cx, session).await {
             tracing::warn!(%error, "a session in which nothing was said stays");
         }
+    }
+
+    /// The parts of the prompt. Large pictures are in the session then; over a loss the upload goes on where it
+    /// stopped.
+    pub(super) async fn uploaded(&self) -> Result<Vec<PromptPart>, Stop> {
+        let mut tries = 0;
+        loop {
+            let error = match self.parts().await {
+                Ok(parts) => return Ok(parts),
+                Err(error) => error,
+            };
+            match error.code() {
+                Some(code) if is_loss(code) && tries < MOST_REVIVALS => {
+                    tries += 1;
+                    self.revive().await?;
+                }
+                Some(code) if is_loss(code) => {
+                    return Err(Stop::Failed(self.goes_on(&error.to_string())));
+                }
+                _ => return Err(Stop::Failed(format!("a picture was not sent: {error}"))),
+            }
+        }
+    }
+
+    async fn parts(&self) -> Result<Vec<PromptPart>, TransferError> {
+        let blobs: BlobsClient = self.link.attached().use_service();
+        let text = self.options.prompt.clone();
+        let mut parts = vec![PromptPart::Text { text }];
+        for picture in &self.options.pictures {
+            parts.push(picture.part(self.cx, &blobs, |_| ()).await?);
+        }
+        Ok(parts)
     }
 
     /// Sends the prompt, or asks what became of it where it was sent under this id before. What is sent may
@@ -398,9 +430,7 @@ impl Run<'_, '_> {
         let chat: ChatClient = self.link.attached().use_service();
         let request = PromptRequest {
             command_id: command.clone(),
-            content: vec![UserContent::Text {
-                text: self.options.prompt.clone(),
-            }],
+            content: self.content.clone(),
             delivery: Default::default(),
         };
         let running = self.running();

@@ -20,6 +20,7 @@ use crate::world::{SESSION, World, ended, model};
 pub fn options(choice: Choice) -> HeadlessOptions {
     HeadlessOptions {
         prompt: "do it".into(),
+        pictures: Vec::new(),
         choice,
         directory: "/work".into(),
         environment: LaunchEnvironment::default(),

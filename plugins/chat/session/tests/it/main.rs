@@ -5,21 +5,30 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bezel_api_session::{EventBody, Outcome, PromptError};
+use bezel_blobs_contract::{BlobsClient, blob_id, upload};
 use bezel_chat_contract::{
-    Activity, ChatClient, Delivery, FailureKind, OutcomeStatus, Phase, PromptRequest,
+    Activity, ChatClient, Delivery, FailureKind, OutcomeStatus, Phase, PromptPart, PromptRequest,
 };
 use bezel_rpc::Context;
 use bezel_session_types::{
-    CommandId, EntryId, OperationId, QueuedMessage, RunOutcome, RunPhase, RunState, UserContent,
-    UserMessage,
+    BlobId, CommandId, EntryId, ImageContent, OperationId, QueuedMessage, RunOutcome, RunPhase,
+    RunState, UploadedImage, UserContent, UserMessage,
 };
 use bezel_testkit::{FakeSession, FakeSessionOptions};
 
 async fn chat() -> (FakeSession, ChatClient, Context) {
     let directory = tempfile::tempdir().unwrap();
-    let facets = vec![bezel_chat_session::facet()];
-    let session = FakeSession::start(facets, directory.path(), FakeSessionOptions::default())
+    chat_of(vec![bezel_chat_session::facet()], directory.path()).await
+}
+
+async fn chat_of(
+    facets: Vec<bezel_api_session::SessionFacet>,
+    directory: &std::path::Path,
+) -> (FakeSession, ChatClient, Context) {
+    let session = FakeSession::start(facets, directory, FakeSessionOptions::default())
         .await
         .unwrap();
     let chat: ChatClient = session.remote().use_service();
@@ -31,7 +40,7 @@ async fn chat() -> (FakeSession, ChatClient, Context) {
 fn request(text: &str) -> PromptRequest {
     PromptRequest {
         command_id: CommandId::new("c1"),
-        content: vec![UserContent::Text { text: text.into() }],
+        content: vec![PromptPart::Text { text: text.into() }],
         delivery: Delivery::Queue,
     }
 }
@@ -188,4 +197,81 @@ async fn a_waiting_message_is_listed_and_can_be_withdrawn_once() {
         .await
         .unwrap();
     assert!(!chat.withdraw(&cx, EntryId::new("q")).await.unwrap());
+}
+
+fn with_pictures(blobs: Vec<BlobId>) -> PromptRequest {
+    let picture = |blob| {
+        PromptPart::UploadedImage(UploadedImage {
+            media_type: "image/png".into(),
+            blob,
+        })
+    };
+    let mut request = request("look");
+    request.content.extend(blobs.into_iter().map(picture));
+    request
+}
+
+#[tokio::test]
+async fn an_uploaded_picture_is_in_the_message_as_if_it_had_been_inline() {
+    let directory = tempfile::tempdir().unwrap();
+    let facets = vec![bezel_chat_session::facet(), bezel_blobs_session::facet()];
+    let (session, chat, cx) = chat_of(facets, directory.path()).await;
+    let blobs: BlobsClient = session.remote().use_service();
+    let picture = vec![7; 200_000];
+    let id = upload(&cx, &blobs, &picture, |_| ()).await.unwrap();
+    for _ in 0..2 {
+        let reply = chat
+            .prompt(&cx, with_pictures(vec![id.clone()]))
+            .await
+            .unwrap();
+        assert!(reply.accepted, "{reply:?}");
+    }
+    let sent = session.agent.prompts().remove(0);
+    let image = ImageContent {
+        media_type: "image/png".into(),
+        data: BASE64_STANDARD.encode(&picture),
+    };
+    let text = "look".into();
+    assert_eq!(
+        sent.message.content,
+        [UserContent::Text { text }, UserContent::Image(image)]
+    );
+}
+
+#[tokio::test]
+async fn a_picture_that_is_not_there_or_too_large_is_refused_and_admits_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let facets = vec![bezel_chat_session::facet(), bezel_blobs_session::facet()];
+    let (session, chat, cx) = chat_of(facets, directory.path()).await;
+    let blobs: BlobsClient = session.remote().use_service();
+    let refusal = async |blobs: Vec<BlobId>| {
+        let reply = chat.prompt(&cx, with_pictures(blobs)).await.unwrap();
+        assert!(!reply.accepted && reply.operation_id.is_none());
+        reply.error.unwrap()
+    };
+    let small = upload(&cx, &blobs, b"picture", |_| ()).await.unwrap();
+    let unknown = blob_id(b"another");
+    let error = refusal(vec![small, unknown.clone()]).await;
+    assert!(
+        error.contains("picture 2") && error.contains("upload it first"),
+        "{error}"
+    );
+    assert!(error.contains(unknown.as_str()), "{error}");
+    let large = vec![1; ImageContent::MAX_BYTES + 1];
+    let large = upload(&cx, &blobs, &large, |_| ()).await.unwrap();
+    let error = refusal(vec![large]).await;
+    assert!(error.contains("5242880 are allowed"), "{error}");
+    let fits = upload(&cx, &blobs, &vec![1; ImageContent::MAX_BYTES], |_| ()).await;
+    let error = refusal(vec![fits.unwrap(); 13]).await;
+    assert!(error.contains("64 MiB together"), "{error}");
+    assert!(session.agent.prompts().is_empty());
+}
+
+#[tokio::test]
+async fn without_the_plugin_of_blobs_a_picture_that_names_one_is_refused() {
+    let (session, chat, cx) = chat().await;
+    let request = with_pictures(vec![blob_id(b"picture")]);
+    let error = chat.prompt(&cx, request).await.unwrap().error.unwrap();
+    assert!(error.contains("`blobs` is not running"), "{error}");
+    assert!(session.agent.prompts().is_empty());
 }

@@ -1,6 +1,7 @@
 //! The chat screen in a terminal, before a server that the test plays.
 
 mod composing;
+mod pictures;
 mod running;
 mod sending;
 mod support;

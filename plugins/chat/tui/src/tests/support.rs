@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::{Facet, Launch, Placement, RenderContext, Slot, TuiContext, segment};
+use bezel_blobs_contract::{BlobError, BlobStat, Blobs, BlobsClient, Chunk, Piece, ReadSource};
+use bezel_blobs_session::{BlobStore, StoreLimits};
 use bezel_chat_contract::{
-    Activity, Chat, ChatClient, ChatError, ChatState, Outcome, OutcomeStatus, Phase, PromptReply,
-    PromptRequest, QueuedMessage,
+    Activity, Chat, ChatClient, ChatError, ChatState, Outcome, OutcomeStatus, Phase, PromptPart,
+    PromptReply, PromptRequest, QueuedMessage,
 };
 use bezel_context::Context;
 use bezel_files_contract::{FileMatch, Files, FilesClient};
@@ -15,7 +17,7 @@ use bezel_presentation::StyledLine;
 use bezel_presentation::clock::Clock;
 use bezel_presentation::text::Role;
 use bezel_rpc::{AttachmentState, State, StateCell};
-use bezel_session_types::{EntryId, OperationId, SessionId, ToolResultMessage, UserContent};
+use bezel_session_types::{BlobId, EntryId, OperationId, SessionId, ToolResultMessage};
 use bezel_sessions_contract::{
     CreateSession, LaunchEnvironment, SessionError, SessionManagement, SessionManagementClient,
     SessionSummary,
@@ -45,12 +47,23 @@ pub(super) struct Played {
     pub(super) replies: Mutex<VecDeque<PromptReply>>,
     /// Prompts wait for a permit before they are answered.
     pub(super) gate: Semaphore,
+    /// Where uploads are kept, and each chunk that came, by its offset.
+    pub(super) blobs: BlobStore,
+    pub(super) chunks: watch::Sender<Vec<u64>>,
+    /// Chunks wait for a permit before they are taken in.
+    pub(super) chunk_gate: Semaphore,
+    _uploads: tempfile::TempDir,
     files: Vec<&'static str>,
 }
 
 impl Played {
     fn new() -> Arc<Self> {
+        let uploads = tempfile::tempdir().unwrap();
         Arc::new(Played {
+            blobs: BlobStore::new(uploads.path(), StoreLimits::default()),
+            chunks: watch::Sender::default(),
+            chunk_gate: Semaphore::new(Semaphore::MAX_PERMITS),
+            _uploads: uploads,
             chat: StateCell::new(ChatState::default()),
             transcript: StateCell::new(TranscriptState::default()),
             usage: StateCell::new(UsageState::default()),
@@ -164,8 +177,9 @@ pub(super) async fn waited<T: Clone>(noted: &watch::Sender<T>, fits: impl FnMut(
 
 pub(super) fn text(request: &PromptRequest) -> String {
     let parts = request.content.iter().map(|part| match part {
-        UserContent::Text { text } => text.clone(),
-        UserContent::Image(image) => format!("<{}>", image.media_type),
+        PromptPart::Text { text } => text.clone(),
+        PromptPart::Image(image) => format!("<{}>", image.media_type),
+        PromptPart::UploadedImage(image) => format!("<{} {}>", image.media_type, image.blob),
     });
     parts.collect()
 }
@@ -237,6 +251,40 @@ impl Chat for Fake {
     async fn wait(&self, cx: &Context, operation_id: OperationId) -> Result<Outcome, ChatError> {
         cx.cancelled().await;
         Err(ChatError::UnknownOperation { operation_id })
+    }
+}
+
+struct FakeBlobs(Arc<Played>);
+
+impl Blobs for FakeBlobs {
+    async fn stat(&self, _cx: &Context, ids: Vec<BlobId>) -> Result<Vec<BlobStat>, BlobError> {
+        ids.iter().map(|id| self.0.blobs.stat(id)).collect()
+    }
+
+    async fn put(
+        &self,
+        _cx: &Context,
+        id: BlobId,
+        size: u64,
+        offset: u64,
+        chunk: Chunk,
+    ) -> Result<BlobStat, BlobError> {
+        let permit = self.0.chunk_gate.acquire().await;
+        permit.expect("the gate is never closed").forget();
+        self.0.chunks.send_modify(|chunks| chunks.push(offset));
+        self.0.blobs.put(&id, size, offset, &chunk)
+    }
+
+    async fn read(
+        &self,
+        _cx: &Context,
+        _source: ReadSource,
+        _offset: u64,
+        _length: u32,
+    ) -> Result<Piece, BlobError> {
+        Err(BlobError::Malformed {
+            message: "the test reads nothing".into(),
+        })
     }
 }
 
@@ -405,6 +453,9 @@ impl Stage {
         let worker = self.server.worker(session);
         worker
             .provide(&ChatClient::new(Fake(Arc::clone(&self.played))))
+            .unwrap();
+        worker
+            .provide(&BlobsClient::new(FakeBlobs(Arc::clone(&self.played))))
             .unwrap();
         worker
             .provide(&FilesClient::new(FakeFiles(Arc::clone(&self.played))))

@@ -10,6 +10,7 @@ mod deaths;
 mod home;
 mod keys;
 mod namespaces;
+mod pictures;
 mod remote;
 mod runs;
 mod servers;

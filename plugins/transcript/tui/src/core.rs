@@ -1,8 +1,10 @@
 //! What the transcript knows and does, shared by its view, its commands and what it fetches.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_api_tui::{ToolRenderers, Ui};
+use bezel_blobs_contract::BlobsClient;
 use bezel_context::{Context, Spawner};
 use bezel_presentation::clock::Clock;
 use bezel_presentation::highlight::Highlighter;
@@ -22,6 +24,9 @@ pub(crate) struct Services {
     pub(crate) ui: Ui,
     pub(crate) spawner: Spawner,
     pub(crate) transcript: TranscriptClient,
+    pub(crate) blobs: BlobsClient,
+    /// Where the presentation was started.
+    pub(crate) directory: PathBuf,
     pub(crate) state: State<TranscriptState>,
     pub(crate) attachment: State<AttachmentState>,
     pub(crate) renderers: ToolRenderers,

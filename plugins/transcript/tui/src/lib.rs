@@ -6,6 +6,7 @@
 mod conversation;
 mod core;
 mod entry;
+mod saving;
 mod scroll;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod welcome;
 use bezel_api_tui::{
     Binding, Command, Facet, FacetError, Namespace, Placement, Slot, TuiContext, TuiFacet,
 };
+use bezel_blobs_contract::BlobsClient;
 use bezel_models_contract::ModelsClient;
 use bezel_presentation::clock::Clock;
 use bezel_sessions_contract::SessionDirectoryClient;
@@ -32,6 +34,7 @@ pub fn facet() -> TuiFacet {
 fn facet_at(clock: Clock) -> TuiFacet {
     Facet::new("transcript", move |cx| setup(cx, clock.clone()))
         .requires::<TranscriptClient>(Namespace::Session)
+        .optional::<BlobsClient>(Namespace::Session)
         .optional::<ModelsClient>(Namespace::Session)
         .optional::<SessionDirectoryClient>(Namespace::Server)
 }
@@ -46,6 +49,8 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
         spawner: cx.spawner().clone(),
         state: service.state(),
         transcript: service,
+        blobs: cx.session.use_service(),
+        directory: cx.launch.directory.clone(),
         attachment: attachment.clone(),
         renderers: cx.tool_renderers.clone(),
         clock,

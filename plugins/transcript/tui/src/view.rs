@@ -12,6 +12,7 @@ use bezel_presentation::{StyledLine, StyledSpan, format, wrap};
 use crate::conversation::Older;
 use crate::core::{Core, Transcript};
 use crate::entry::{GUTTER, Layout, Mark, Row};
+use crate::saving;
 use crate::scroll::{self, Anchor, Visible};
 use crate::welcome::Welcome;
 
@@ -26,6 +27,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("up, down", "Selecting: the one before, the one after"),
     ("enter, space", "Selecting: open or close it"),
     ("y", "Selecting: copy it"),
+    ("s", "Selecting: save the whole output of a tool call"),
     ("esc", "Selecting: back to the composer"),
 ];
 
@@ -204,6 +206,16 @@ impl TranscriptView {
                     .map(crate::entry::Entry::to_text)
                     .unwrap_or_default();
                 copy(&transcript, text);
+            }
+            (KeyCode::Char('s'), modifiers) if focused && modifiers == none => {
+                let Some(index) = core
+                    .selected
+                    .as_deref()
+                    .and_then(|id| core.conversation.position(id))
+                else {
+                    return false;
+                };
+                saving::save(&transcript, core, index);
             }
             (KeyCode::Esc, modifiers) if focused && modifiers == none => return self.leave(core),
             _ => return false,

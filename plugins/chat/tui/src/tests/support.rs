@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::{Facet, Launch, Placement, RenderContext, Slot, TuiContext, segment};
-use bezel_blobs_contract::{BlobError, BlobStat, Blobs, BlobsClient, Chunk, Piece, ReadSource};
+use bezel_blobs_contract::BlobsClient;
 use bezel_blobs_session::{BlobStore, StoreLimits};
 use bezel_chat_contract::{
     Activity, Chat, ChatClient, ChatError, ChatState, Outcome, OutcomeStatus, Phase, PromptPart,
@@ -17,7 +17,7 @@ use bezel_presentation::StyledLine;
 use bezel_presentation::clock::Clock;
 use bezel_presentation::text::Role;
 use bezel_rpc::{AttachmentState, State, StateCell};
-use bezel_session_types::{BlobId, EntryId, OperationId, SessionId, ToolResultMessage};
+use bezel_session_types::{EntryId, OperationId, SessionId, ToolResultMessage};
 use bezel_sessions_contract::{
     CreateSession, LaunchEnvironment, SessionError, SessionManagement, SessionManagementClient,
     SessionSummary,
@@ -28,6 +28,8 @@ use bezel_transcript_contract::{
 };
 use bezel_usage_contract::{Usage, UsageClient, UsageState};
 use tokio::sync::{Semaphore, watch};
+
+use super::blobs::FakeBlobs;
 
 pub(super) const NOW: &str = "2026-03-01T12:00:00Z";
 pub(super) const SESSION: &str = "one";
@@ -251,40 +253,6 @@ impl Chat for Fake {
     async fn wait(&self, cx: &Context, operation_id: OperationId) -> Result<Outcome, ChatError> {
         cx.cancelled().await;
         Err(ChatError::UnknownOperation { operation_id })
-    }
-}
-
-struct FakeBlobs(Arc<Played>);
-
-impl Blobs for FakeBlobs {
-    async fn stat(&self, _cx: &Context, ids: Vec<BlobId>) -> Result<Vec<BlobStat>, BlobError> {
-        ids.iter().map(|id| self.0.blobs.stat(id)).collect()
-    }
-
-    async fn put(
-        &self,
-        _cx: &Context,
-        id: BlobId,
-        size: u64,
-        offset: u64,
-        chunk: Chunk,
-    ) -> Result<BlobStat, BlobError> {
-        let permit = self.0.chunk_gate.acquire().await;
-        permit.expect("the gate is never closed").forget();
-        self.0.chunks.send_modify(|chunks| chunks.push(offset));
-        self.0.blobs.put(&id, size, offset, &chunk)
-    }
-
-    async fn read(
-        &self,
-        _cx: &Context,
-        _source: ReadSource,
-        _offset: u64,
-        _length: u32,
-    ) -> Result<Piece, BlobError> {
-        Err(BlobError::Malformed {
-            message: "the test reads nothing".into(),
-        })
     }
 }
 

@@ -4,5 +4,6 @@ mod following;
 pub(crate) mod items;
 mod looks;
 mod opening;
+mod saving;
 mod scrolling;
 mod support;

@@ -10,6 +10,7 @@ use bezel_api_tui::{
     Facet, Launch, Placement, RenderContext, Slot, ToolCard, ToolRenderContext, ToolRenderer,
     TuiContext, View, segment,
 };
+use bezel_blobs_contract::{BlobError, BlobStat, Blobs, BlobsClient, Chunk, Piece, ReadSource};
 use bezel_context::Context;
 use bezel_host_tui::{HarnessOptions, Screen, TuiHarness};
 use bezel_models_contract::{
@@ -20,7 +21,7 @@ use bezel_presentation::clock::Clock;
 use bezel_presentation::text::Role;
 use bezel_rpc::{AttachmentState, Path, State, StateCell};
 use bezel_session_types::{
-    InvocationId, ModelRef, ModelSpec, ResultContent, ThinkingLevel, ToolResultMessage,
+    BlobId, InvocationId, ModelRef, ModelSpec, ResultContent, ThinkingLevel, ToolResultMessage,
 };
 use bezel_testkit::{FakeServer, FakeWorker};
 use bezel_transcript_contract::{
@@ -146,6 +147,43 @@ impl Transcript for Fake {
             details: Value::Null,
             is_error: false,
         })
+    }
+}
+
+struct FakeBlobs(Arc<Played>);
+
+impl Blobs for FakeBlobs {
+    async fn stat(&self, _cx: &Context, _ids: Vec<BlobId>) -> Result<Vec<BlobStat>, BlobError> {
+        Ok(Vec::new())
+    }
+
+    async fn put(
+        &self,
+        _cx: &Context,
+        id: BlobId,
+        _size: u64,
+        _offset: u64,
+        _chunk: Chunk,
+    ) -> Result<BlobStat, BlobError> {
+        Err(BlobError::Mismatch { id })
+    }
+
+    async fn read(
+        &self,
+        _cx: &Context,
+        source: ReadSource,
+        offset: u64,
+        length: u32,
+    ) -> Result<Piece, BlobError> {
+        match source {
+            ReadSource::Output { result } if self.0.broken.load(Ordering::Relaxed) => {
+                Err(BlobError::UnknownResult { result })
+            }
+            _ => {
+                let whole = self.0.whole.lock().unwrap();
+                Ok(Piece::of(whole.as_bytes(), offset, length))
+            }
+        }
     }
 }
 
@@ -313,6 +351,9 @@ impl Stage {
 
     pub(super) async fn attach(&mut self, session: &str) {
         let worker = self.server.worker(session);
+        worker
+            .provide(&BlobsClient::new(FakeBlobs(Arc::clone(&self.played))))
+            .unwrap();
         worker
             .provide(&TranscriptClient::new(Fake(Arc::clone(&self.played))))
             .unwrap();

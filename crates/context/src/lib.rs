@@ -14,7 +14,7 @@ mod span;
 mod tasks;
 mod trace;
 
-pub use context::{CancelHandle, Cancelled, Context};
+pub use context::{CancelGuard, CancelHandle, Cancelled, Context, Invocation, InvocationGuard};
 pub use principal::{ClientId, CredentialId, Principal, Scope, Scopes, WorkspaceId, Workspaces};
 pub use span::{Hex64, Hex128, Link};
 pub use tasks::{Spawner, Task, TaskScope};

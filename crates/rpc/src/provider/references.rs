@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::DropGuard;
+use bezel_context::CancelGuard;
 
 use super::client::Client;
 use super::serve::Provider;
@@ -31,7 +31,7 @@ pub(super) struct Granted {
     /// The service that it came from: it goes with that.
     service: &'static str,
     /// Ends the wait for its completion.
-    _watch: Option<DropGuard>,
+    _watch: Option<CancelGuard>,
 }
 
 /// Room for one reference, kept free while the call that may return it runs.

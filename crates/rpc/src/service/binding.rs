@@ -111,6 +111,7 @@ impl<O: ?Sized + Send + Sync + 'static> Binding<O> {
     }
 
     /// What a call goes to now.
+    #[inline]
     pub fn target(&self) -> Target<'_, O> {
         match &self.0 {
             Kind::Local(object) => Target::Local(object),

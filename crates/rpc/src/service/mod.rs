@@ -5,12 +5,12 @@ mod exposed;
 mod reference;
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 
 use bezel_context::Context;
 use bytes::Bytes;
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,31 +60,33 @@ where
     O: ?Sized,
 {
     cx.status()?;
-    let (child, cancel) = cx.with_cancel();
-    let mut body = std::pin::pin!(AssertUnwindSafe(start(object, &child)).catch_unwind());
+    let invocation = cx.invocation();
+    let child = invocation.context();
+    let mut body = start(object, child);
     // Declared after the body, so that a dropped call is signalled before its body goes.
-    let guard = cancel.drop_guard();
+    let mut guard = invocation.guard();
+    let mut cancelled = std::pin::pin!(cx.cancelled());
     // Most calls end at once; those need not wait for anything else.
-    if let Some(outcome) = (&mut body).now_or_never() {
-        return match outcome {
-            Ok(value) => {
+    let mut waits = false;
+    std::future::poll_fn(|poller| {
+        if waits && let Poll::Ready(reason) = cancelled.as_mut().poll(poller) {
+            return Poll::Ready(Err(reason.into()));
+        }
+        match catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(poller))) {
+            Ok(Poll::Ready(value)) => {
                 guard.disarm();
-                Ok(value)
+                Poll::Ready(Ok(value))
             }
-            Err(panic) => Err(RpcError::internal(member, &PanicText(&*panic))),
-        };
-    }
-    tokio::select! {
-        biased;
-        reason = cx.cancelled() => Err(reason.into()),
-        outcome = &mut body => match outcome {
-            Ok(value) => {
-                guard.disarm();
-                Ok(value)
+            Ok(Poll::Pending) if waits => Poll::Pending,
+            Ok(Poll::Pending) => {
+                waits = true;
+                let ended = cancelled.as_mut().poll(poller);
+                ended.map(|reason| Err(reason.into()))
             }
-            Err(panic) => Err(RpcError::internal(member, &PanicText(&*panic))),
-        },
-    }
+            Err(panic) => Poll::Ready(Err(RpcError::internal(member, &PanicText(&*panic)))),
+        }
+    })
+    .await
 }
 
 /// Reads a call's arguments; an empty payload is an empty object.

@@ -19,6 +19,7 @@ mod events;
 mod fuzz;
 mod handshake;
 mod job;
+mod json;
 mod keeper;
 mod limits;
 mod link;

@@ -100,7 +100,7 @@ impl Proxy {
     fn decode<T: DeserializeOwned>(&self, member: &str, payload: &Bytes) -> Result<T, RpcError> {
         crate::strict::check(payload)
             .map_err(|error| error.to_string())
-            .and_then(|()| serde_json::from_slice(payload).map_err(|error| error.to_string()))
+            .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()))
             .map_err(|cause| {
                 RpcError::new(
                     ErrorCode::InvalidResult,

@@ -389,7 +389,7 @@ impl Replicas {
                 continue;
             }
             let read = crate::strict::check(payload).map_err(Broken::from);
-            let read = read.and_then(|()| Ok(hub.receive(payload, trace_of(header))?));
+            let read = read.and_then(|_| Ok(hub.receive(payload, trace_of(header))?));
             if let Err(cause) = read {
                 // One event that cannot be read is one lost; the subscription itself is sound.
                 tracing::warn!(service = self.descriptor.id, member, %cause, "an event cannot be read");

@@ -46,7 +46,7 @@ pub(super) struct Encoded(OnceCell<Option<Bytes>>);
 
 impl Encoded {
     pub(super) fn of<T: Serialize>(&self, event: &T) -> Option<&Bytes> {
-        let encode = || match serde_json::to_vec(event) {
+        let encode = || match crate::json::to_vec(event) {
             Ok(payload) => Some(Bytes::from(payload)),
             Err(error) => {
                 tracing::error!(%error, event = std::any::type_name::<T>(), "an event has no JSON form");

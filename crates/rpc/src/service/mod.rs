@@ -98,7 +98,7 @@ pub fn decode_arguments<A: DeserializeOwned>(
     let payload = if payload.is_empty() { b"{}" } else { payload };
     let parsed = crate::strict::check(payload)
         .map_err(|error| error.to_string())
-        .and_then(|()| serde_json::from_slice(payload).map_err(|error| error.to_string()));
+        .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));
     parsed.map_err(|cause| {
         RpcError::new(
             ErrorCode::InvalidArguments,
@@ -131,7 +131,7 @@ impl ArgumentsWriter {
         self.buffer.push(b'"');
         self.buffer.extend_from_slice(name.as_bytes());
         self.buffer.extend_from_slice(b"\":");
-        serde_json::to_writer(&mut self.buffer, value).map_err(|error| {
+        crate::json::append(&mut self.buffer, value).map_err(|error| {
             let text = format!(
                 "the argument {name} of {} has no JSON form: {error}",
                 self.member
@@ -201,9 +201,7 @@ pub fn not_bound(service: &str, member: &str) -> RpcError {
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Bytes, serde_json::Error> {
-    let mut buffer = Vec::with_capacity(128);
-    serde_json::to_writer(&mut buffer, value)?;
-    Ok(Bytes::from(buffer))
+    crate::json::to_vec(value).map(Bytes::from)
 }
 
 /// A panic's message, for the log alone.

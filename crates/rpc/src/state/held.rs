@@ -122,9 +122,9 @@ impl<T: StateValue> Held<T> {
             return bytes.clone();
         }
         let encoded = match (&self.document, &self.raw, &self.typed) {
-            (Some(document), ..) => serde_json::to_vec(document),
+            (Some(document), ..) => crate::json::to_vec(document),
             (None, Some(raw), _) => Ok(raw.to_vec()),
-            (None, None, Some(typed)) => serde_json::to_vec(&**typed),
+            (None, None, Some(typed)) => crate::json::to_vec(&**typed),
             (None, None, None) => unreachable!("a cell holds its value in one form"),
         };
         let bytes = encoded.map_or_else(

@@ -88,7 +88,7 @@ impl<T: StateValue> Source for Core<T> {
             // It changed, and changed back.
             return Change::Nothing;
         }
-        let patch = since.map(|(operations, bytes)| (serde_json::to_vec(&operations), bytes));
+        let patch = since.map(|(operations, bytes)| (crate::json::to_vec(&operations), bytes));
         if let Some((Ok(operations), bytes)) = patch {
             let operations = Bytes::from(operations);
             if operations.len() > inner.length + 64 {

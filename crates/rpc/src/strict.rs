@@ -34,15 +34,17 @@ pub enum StrictError {
     Trailing(usize),
 }
 
+/// The payload as text.
+pub(crate) fn text(payload: &[u8]) -> Result<&str, StrictError> {
+    std::str::from_utf8(payload).map_err(|error| StrictError::Syntax(error.valid_up_to()))
+}
+
 /// Checks one payload; answers it as the text that it is.
 pub(crate) fn check(payload: &[u8]) -> Result<&str, StrictError> {
     // A parser looks at what it keeps alone, and members that nobody knows are passed over.
     let text =
         std::str::from_utf8(payload).map_err(|error| StrictError::Syntax(error.valid_up_to()))?;
-    let mut scanner = Scanner {
-        bytes: payload,
-        at: 0,
-    };
+    let mut scanner = Scanner::new(payload);
     scanner.value(0)?;
     scanner.space();
     match scanner.at == payload.len() {
@@ -51,23 +53,28 @@ pub(crate) fn check(payload: &[u8]) -> Result<&str, StrictError> {
     }
 }
 
-struct Scanner<'p> {
+/// Passes over JSON and sees what is not strict.
+pub(crate) struct Scanner<'p> {
     bytes: &'p [u8],
-    at: usize,
+    pub(crate) at: usize,
 }
 
 impl<'p> Scanner<'p> {
-    fn peek(&self) -> Option<u8> {
+    pub(crate) fn new(bytes: &'p [u8]) -> Self {
+        Scanner { bytes, at: 0 }
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    fn space(&mut self) {
+    pub(crate) fn space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
         }
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), StrictError> {
+    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), StrictError> {
         if self.peek() != Some(byte) {
             return Err(StrictError::Syntax(self.at));
         }
@@ -75,7 +82,7 @@ impl<'p> Scanner<'p> {
         Ok(())
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), StrictError> {
+    pub(crate) fn value(&mut self, depth: usize) -> Result<(), StrictError> {
         self.space();
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
@@ -147,7 +154,7 @@ impl<'p> Scanner<'p> {
     }
 
     /// Passes a string and answers what stands between its quotes.
-    fn string(&mut self) -> Result<&'p [u8], StrictError> {
+    pub(crate) fn string(&mut self) -> Result<&'p [u8], StrictError> {
         self.expect(b'"')?;
         let start = self.at;
         while let Some(block) = self.bytes[self.at..].first_chunk() {
@@ -206,14 +213,15 @@ impl<'p> Scanner<'p> {
     }
 }
 
+/// The keys of one object.
 #[derive(Default)]
-struct Keys<'p> {
+pub(crate) struct Keys<'p> {
     few: SmallVec<[Cow<'p, [u8]>; 16]>,
     many: Option<HashSet<Cow<'p, [u8]>>>,
 }
 
 impl<'p> Keys<'p> {
-    fn insert(&mut self, raw: &'p [u8]) -> Result<(), StrictError> {
+    pub(crate) fn insert(&mut self, raw: &'p [u8]) -> Result<(), StrictError> {
         let key = unescaped(raw);
         let fresh = match &mut self.many {
             Some(many) => many.insert(key.clone()),

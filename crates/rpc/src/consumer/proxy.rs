@@ -98,18 +98,15 @@ impl Proxy {
     }
 
     fn decode<T: DeserializeOwned>(&self, member: &str, payload: &Bytes) -> Result<T, RpcError> {
-        crate::strict::check(payload)
-            .map_err(|error| error.to_string())
-            .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()))
-            .map_err(|cause| {
-                RpcError::new(
-                    ErrorCode::InvalidResult,
-                    format!(
-                        "the result of {}.{member} does not fit its schema: {cause}",
-                        self.0.descriptor.id
-                    ),
-                )
-            })
+        crate::json::read(payload).map_err(|cause| {
+            RpcError::new(
+                ErrorCode::InvalidResult,
+                format!(
+                    "the result of {}.{member} does not fit its schema: {cause}",
+                    self.0.descriptor.id
+                ),
+            )
+        })
     }
 
     /// Sends a call and waits for its answer. Dropping the future tells the peer to stop.

@@ -9,10 +9,7 @@ use serde::ser::{
 };
 use serde_json::Error;
 
-use super::{append, key, text};
-
-/// Structures by which `serde_json`'s own types are known to its serializer, such as a `RawValue`.
-const PRIVATE: &str = "$serde_json::private::";
+use super::{PRIVATE, append, key, text};
 
 /// Writes one value at the end of a buffer.
 pub(super) struct Writer<'o> {

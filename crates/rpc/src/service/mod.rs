@@ -96,10 +96,7 @@ pub fn decode_arguments<A: DeserializeOwned>(
     payload: &[u8],
 ) -> Result<A, Failure> {
     let payload = if payload.is_empty() { b"{}" } else { payload };
-    let parsed = crate::strict::check(payload)
-        .map_err(|error| error.to_string())
-        .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));
-    parsed.map_err(|cause| {
+    crate::json::read(payload).map_err(|cause| {
         RpcError::new(
             ErrorCode::InvalidArguments,
             format!("the arguments of {service}.{member} do not fit its schema: {cause}"),

@@ -142,10 +142,22 @@ impl TraceCarrier {
 
     /// The header value.
     pub fn traceparent(&self) -> String {
-        format!(
-            "00-{:032x}-{:016x}-{:02x}",
-            self.trace_id, self.span_id, self.flags
-        )
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        // On the way of every frame, where a formatter would be seen.
+        let mut text = String::with_capacity(55);
+        text.push_str("00");
+        for bytes in [
+            &self.trace_id.to_be_bytes()[..],
+            &self.span_id.to_be_bytes(),
+            &[self.flags],
+        ] {
+            text.push('-');
+            for byte in bytes {
+                text.push(char::from(HEX[usize::from(byte >> 4)]));
+                text.push(char::from(HEX[usize::from(byte & 15)]));
+            }
+        }
+        text
     }
 
     /// The vendor part, passed on unread.
@@ -183,13 +195,14 @@ fn recorded(trace_id: u128) -> bool {
 }
 
 fn hex(text: &str) -> Result<u128, TraceError> {
-    if text
-        .bytes()
-        .any(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    {
-        return Err(TraceError);
-    }
-    u128::from_str_radix(text, 16).map_err(|_| TraceError)
+    text.bytes().try_fold(0, |number, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return Err(TraceError),
+        };
+        Ok(number << 4 | u128::from(digit))
+    })
 }
 
 fn nonzero_u128() -> u128 {

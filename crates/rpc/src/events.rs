@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::json::ReadError;
 use crate::state::Subscription;
 use crate::sync::lock;
 
@@ -74,7 +75,7 @@ pub(crate) trait EventOrigin: Send + Sync {
 
 /// An event source as the consuming side of a connection sees it.
 pub(crate) trait EventReplica: Send + Sync {
-    fn receive(&self, payload: &[u8], trace: TraceCarrier) -> Result<(), serde_json::Error>;
+    fn receive(&self, payload: &[u8], trace: TraceCarrier) -> Result<(), ReadError>;
     fn lost(&self, count: u64);
     /// No more events will come.
     fn end(&self);
@@ -353,8 +354,8 @@ impl<T: EventValue> EventOrigin for Hub<T> {
 }
 
 impl<T: EventValue> EventReplica for Hub<T> {
-    fn receive(&self, payload: &[u8], trace: TraceCarrier) -> Result<(), serde_json::Error> {
-        self.emit(Arc::new(serde_json::from_slice(payload)?), &trace);
+    fn receive(&self, payload: &[u8], trace: TraceCarrier) -> Result<(), ReadError> {
+        self.emit(Arc::new(crate::json::read(payload)?), &trace);
         Ok(())
     }
 

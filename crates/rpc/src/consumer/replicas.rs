@@ -15,6 +15,7 @@ use super::namespace::Namespace;
 use crate::descriptor::ServiceDescriptor;
 use crate::error::RpcError;
 use crate::events::{EventReplica, EventValue, Hub};
+use crate::json::ReadError;
 use crate::state::{Core, Operation, PatchError, Replica, StateValue};
 use crate::strict::StrictError;
 use crate::sync::lock;
@@ -60,7 +61,7 @@ enum Broken {
     #[error("a payload is not strict JSON: {0}")]
     Strict(#[from] StrictError),
     #[error("a payload cannot be read: {0}")]
-    Json(#[from] serde_json::Error),
+    Read(#[from] ReadError),
     #[error(transparent)]
     Patch(#[from] PatchError),
 }
@@ -308,8 +309,7 @@ impl Replicas {
         inner: std::sync::MutexGuard<'_, Inner>,
         payload: &Bytes,
     ) -> Result<(), Broken> {
-        crate::strict::check(payload)?;
-        let snapshot: Snapshot<'_> = serde_json::from_slice(payload)?;
+        let snapshot: Snapshot<'_> = crate::json::read(payload)?;
         let trace = inner
             .subscription
             .as_ref()
@@ -339,23 +339,25 @@ impl Replicas {
         let (Some(member), Some(revision)) = (header.member, header.revision) else {
             return Err(Broken::Incomplete);
         };
-        crate::strict::check(payload)?;
         let cells: Vec<_> = inner
             .cells
             .iter()
             .filter(|(name, _)| *name == member)
             .map(|(_, cell)| Arc::clone(cell))
             .collect();
+        if cells.is_empty() {
+            crate::strict::check(payload)?;
+        }
         let trace = trace_of(header);
         for cell in &cells {
             match header.base {
                 None => {
                     // Checked to be JSON, like everything that is kept unread.
-                    serde_json::from_slice::<&RawValue>(payload)?;
+                    crate::json::read::<&RawValue>(payload)?;
                     cell.install(Bytes::copy_from_slice(payload), revision, trace.clone());
                 }
                 Some(base) => {
-                    let operations: Vec<Operation> = serde_json::from_slice(payload)?;
+                    let operations: Vec<Operation> = crate::json::read(payload)?;
                     cell.patch(base, revision, operations, trace.clone())?;
                 }
             }
@@ -388,9 +390,7 @@ impl Replicas {
                 hub.lost(count);
                 continue;
             }
-            let read = crate::strict::check(payload).map_err(Broken::from);
-            let read = read.and_then(|_| Ok(hub.receive(payload, trace_of(header))?));
-            if let Err(cause) = read {
+            if let Err(cause) = hub.receive(payload, trace_of(header)) {
                 // One event that cannot be read is one lost; the subscription itself is sound.
                 tracing::warn!(service = self.descriptor.id, member, %cause, "an event cannot be read");
                 hub.lost(1);

@@ -10,8 +10,7 @@ mod source;
 mod text;
 mod writer;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::strict::StrictError;
 
@@ -32,7 +31,7 @@ pub(crate) enum ReadError {
 }
 
 /// Reads one payload.
-pub(crate) fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, ReadError> {
+pub(crate) fn read<'p, T: Deserialize<'p>>(payload: &'p [u8]) -> Result<T, ReadError> {
     // A parser looks at what it keeps alone, and members that nobody knows are passed over.
     let text = crate::strict::text(payload)?;
     let mut source = source::Source::new(text);
@@ -45,7 +44,15 @@ pub(crate) fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, ReadError> 
 
 /// The bytes of a value.
 pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
-    let mut out = Vec::with_capacity(128);
+    to_vec_of(256, value)
+}
+
+/// The bytes of a value, about so many.
+pub(crate) fn to_vec_of<T: Serialize + ?Sized>(
+    length: usize,
+    value: &T,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut out = Vec::with_capacity(length);
     append(&mut out, value)?;
     Ok(out)
 }

@@ -138,15 +138,24 @@ impl Served {
         if feeding.phase != Phase::Starting {
             return;
         }
-        let mut payload = b"{\"cells\":{".to_vec();
-        for (index, cell) in feeding.cells.iter_mut().enumerate() {
+        let mut values = Vec::with_capacity(feeding.cells.len());
+        for cell in &mut feeding.cells {
             let (revision, value) = cell.source.whole();
             cell.base = revision;
+            values.push(value);
+        }
+        let around = |cell: &ServedCell| cell.member.len() + 32;
+        let length = feeding.cells.iter().map(around).sum::<usize>()
+            + values.iter().map(Bytes::len).sum::<usize>();
+        let mut payload = Vec::with_capacity(length + 16);
+        payload.extend_from_slice(b"{\"cells\":{");
+        for (index, (cell, value)) in feeding.cells.iter().zip(&values).enumerate() {
             if index > 0 {
                 payload.push(b',');
             }
+            let revision = cell.base;
             payload.extend_from_slice(format!("\"{}\":[{revision},", cell.member).as_bytes());
-            payload.extend_from_slice(&value);
+            payload.extend_from_slice(value);
             payload.push(b']');
         }
         payload.extend_from_slice(b"}}");

@@ -122,7 +122,7 @@ impl ArgumentsWriter {
 
     /// Adds one argument.
     pub fn field(&mut self, name: &'static str, value: &impl Serialize) -> Result<(), RpcError> {
-        self.buffer.reserve(128);
+        self.buffer.reserve(256);
         self.buffer
             .push(if self.buffer.is_empty() { b'{' } else { b',' });
         self.buffer.push(b'"');

@@ -121,10 +121,11 @@ impl<T: StateValue> Held<T> {
         {
             return bytes.clone();
         }
+        let length = self.length + 64;
         let encoded = match (&self.document, &self.raw, &self.typed) {
-            (Some(document), ..) => crate::json::to_vec(document),
+            (Some(document), ..) => crate::json::to_vec_of(length, document),
             (None, Some(raw), _) => Ok(raw.to_vec()),
-            (None, None, Some(typed)) => crate::json::to_vec(&**typed),
+            (None, None, Some(typed)) => crate::json::to_vec_of(length, &**typed),
             (None, None, None) => unreachable!("a cell holds its value in one form"),
         };
         let bytes = encoded.map_or_else(

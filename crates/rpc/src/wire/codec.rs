@@ -113,7 +113,7 @@ fn cut(buffer: &mut Bytes, limit: usize) -> Result<Option<Frame>, TransportError
 /// Parts header and payload at the first newline.
 pub(super) fn split_header(message: Bytes) -> Result<Frame, TransportError> {
     let within = &message[..message.len().min(MOST_HEADER + 1)];
-    match within.iter().position(|byte| *byte == b'\n') {
+    match memchr::memchr(b'\n', within) {
         None | Some(0) => Err(TransportError::HeaderTooLarge { limit: MOST_HEADER }),
         Some(at) => Ok(Frame {
             header: message.slice(..at),

@@ -12,6 +12,8 @@ use super::passing::{Ahead, LARGE, may_pass};
 const PART: usize = 64 * 1024;
 /// Larger messages travel in parts: a body of 64 KiB still goes whole, with the words around it.
 const WHOLE: usize = PART + LARGE;
+/// Room that is made ahead for a message in parts; a larger one grows as it comes.
+const AHEAD: usize = 1024 * 1024;
 /// Messages that may be in parts at once, per direction.
 const MOST_PARTIAL: usize = 4;
 /// What every part's header begins with; a peer writes it exactly so.
@@ -180,7 +182,7 @@ impl Joiner {
                 self.partial.push(Joining {
                     stream: header.id,
                     total: size,
-                    bytes: BytesMut::new(),
+                    bytes: BytesMut::with_capacity(size.min(AHEAD)),
                 });
                 self.partial.len() - 1
             }

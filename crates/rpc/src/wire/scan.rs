@@ -66,14 +66,16 @@ impl<'h> Reader<'h> {
         let start = self.at;
         self.expect(b'"')?;
         let mut escaped = false;
+        let ahead = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
         loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            self.at += rest.iter().position(ahead).unwrap_or(rest.len());
             match self.bytes.get(self.at) {
                 Some(b'"') => break,
                 Some(b'\\') => {
                     escaped = true;
                     self.at += 2;
                 }
-                Some(0x20..) => self.at += 1,
                 _ => return Err(HeaderError::Syntax(self.at.min(self.bytes.len()))),
             }
         }

@@ -41,6 +41,16 @@ pub enum OpenError {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// SQLite reads the file and finds it damaged.
+    #[error(
+        "session database {path} is damaged; it was left as it is: restore it from a copy ({found})"
+    )]
+    Damaged {
+        /// The database.
+        path: PathBuf,
+        /// The first thing that is wrong.
+        found: String,
+    },
     /// The file was written by a later version.
     #[error(
         "session database {path} has format {found}, this program knows up to {known}: update Bezel"

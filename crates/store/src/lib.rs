@@ -3,13 +3,17 @@
 //! [`Store`] owns the file: it holds a lock that the kernel releases when its holder dies, and
 //! commits one [`Transaction`] at a time, all or nothing. A commit survives `kill -9`; one that was
 //! awaited with [`Store::synced`] survives a power cut too. [`Reader`] reads the same file from
-//! another process without disturbing the owner. Both read through [`Queries`].
+//! another process without disturbing the owner. Both read through [`Queries`]. A whole session travels as
+//! one file, a [`Package`].
 //!
 //! The crate knows rows, not sessions: what an operation or a lane is, the harness says.
 
+mod ancestry;
+mod check;
 mod error;
 mod lock;
 mod open;
+mod package;
 mod queries;
 mod reader;
 mod schema;
@@ -18,6 +22,7 @@ mod sync;
 mod transaction;
 
 pub use error::{CommitError, OpenError, ReadError};
+pub use package::{Package, PackageError, PackageFacts};
 pub use queries::{JournalRow, Page, Queries, UsageTotals};
 pub use reader::Reader;
 pub use store::Store;

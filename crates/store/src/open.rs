@@ -86,7 +86,122 @@ pub(crate) fn open_reading(path: &Path) -> Result<Connection, OpenError> {
 
 /// Opens read-only and refuses what is foreign, damaged or newer. Writes nothing into the database.
 fn inspect(path: &Path) -> Result<(Connection, Contents), OpenError> {
-    let classify = |source: rusqlite::Error| match source.sqlite_error_code() {
+    let marks = Marks {
+        application_ids: &[APPLICATION_ID],
+    };
+    let classify = |source| classify(path, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(classify)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(classify)?;
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(classify)?;
+    connection
+        .execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -512;")
+        .map_err(classify)?;
+    let contents = marks.recognise(path, &connection)?;
+    Ok((connection, contents))
+}
+
+/// Opens a file that somebody brought, reads all of it and refuses one that is not whole or that holds what
+/// runs by itself. Writes nothing into it.
+pub(crate) fn open_whole(path: &Path, marks: &Marks) -> Result<Connection, OpenError> {
+    if !std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
+        return Err(OpenError::Missing {
+            path: path.to_owned(),
+        });
+    }
+    let classify = |source| classify(path, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(classify)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(classify)?;
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(classify)?;
+    connection
+        .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
+        .map_err(classify)?;
+    if let Contents::Nothing = marks.recognise(path, &connection)? {
+        return Err(OpenError::Missing {
+            path: path.to_owned(),
+        });
+    }
+    let foreign = |found| OpenError::Foreign {
+        path: path.to_owned(),
+        found,
+    };
+    let runs: bool = connection
+        .query_row(
+            "SELECT count(*) > 0 FROM sqlite_schema WHERE type IN ('trigger', 'view')",
+            [],
+            |row| row.get(0),
+        )
+        .map_err(classify)?;
+    if runs {
+        return Err(foreign("it holds triggers or views, which no session has"));
+    }
+    let whole: String = connection
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(classify)?;
+    if whole != "ok" {
+        return Err(OpenError::Damaged {
+            path: path.to_owned(),
+            found: whole,
+        });
+    }
+    Ok(connection)
+}
+
+/// By what a file is known.
+pub(crate) struct Marks {
+    pub(crate) application_ids: &'static [i64],
+}
+
+impl Marks {
+    fn recognise(&self, path: &Path, connection: &Connection) -> Result<Contents, OpenError> {
+        let classify = |source| classify(path, source);
+        let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let application = number("application_id").map_err(classify)?;
+        let version = number("user_version").map_err(classify)?;
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(classify)?;
+        // A crash between making the file and its first migration leaves a header and no table.
+        if application == 0 && tables == 0 {
+            return Ok(Contents::Nothing);
+        }
+        if !self.application_ids.contains(&application) {
+            return Err(OpenError::Foreign {
+                path: path.to_owned(),
+                found: "an SQLite file of another program",
+            });
+        }
+        if version > CURRENT {
+            return Err(OpenError::Newer {
+                path: path.to_owned(),
+                found: version,
+                known: CURRENT,
+            });
+        }
+        // SQLite takes a last page that is cut off for a whole one. What a log still holds may be missing here.
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        let pages = number("page_count").map_err(classify)?;
+        let needed = pages * number("page_size").map_err(classify)?;
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let found = length(path);
+        if found < u64::try_from(needed).unwrap_or(0) && length(Path::new(&log)) == 0 {
+            return Err(OpenError::Damaged {
+                path: path.to_owned(),
+                found: format!("it ends after {found} of {needed} bytes"),
+            });
+        }
+        Ok(Contents::Session)
+    }
+}
+
+pub(crate) fn classify(path: &Path, source: rusqlite::Error) -> OpenError {
+    match source.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => OpenError::Foreign {
             path: path.to_owned(),
             found: "not an SQLite file",
@@ -99,38 +214,5 @@ fn inspect(path: &Path) -> Result<(Connection, Contents), OpenError> {
             path: path.to_owned(),
             source,
         },
-    };
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(classify)?;
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(classify)?;
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .map_err(classify)?;
-    connection
-        .execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -512;")
-        .map_err(classify)?;
-    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let application = number("application_id").map_err(classify)?;
-    let version = number("user_version").map_err(classify)?;
-    let tables: i64 = connection
-        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(classify)?;
-    // A crash between making the file and its first migration leaves a header and no table.
-    if application == 0 && tables == 0 {
-        return Ok((connection, Contents::Nothing));
     }
-    if application != APPLICATION_ID {
-        return Err(OpenError::Foreign {
-            path: path.to_owned(),
-            found: "an SQLite file of another program",
-        });
-    }
-    if version > CURRENT {
-        return Err(OpenError::Newer {
-            path: path.to_owned(),
-            found: version,
-            known: CURRENT,
-        });
-    }
-    Ok((connection, Contents::Session))
 }

@@ -10,13 +10,16 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::ancestry;
 use crate::transaction::{prefix_end, tip_key};
 use crate::{InboxRow, NewInboxRow, ReadError, Receipt};
 
 /// Reads over one connection, all from one state of the database.
 pub struct Queries<'connection> {
-    connection: &'connection Connection,
+    pub(crate) connection: &'connection Connection,
     path: &'connection Path,
+    /// The file's format: a reader meets files that no owner has brought to the current one yet.
+    pub(crate) format: i64,
 }
 
 /// A stretch of a path through the tree.
@@ -52,13 +55,27 @@ pub struct UsageTotals {
     pub requests: u64,
 }
 
+/// The format from which on there are places and totals.
+pub(crate) const ANCESTRY: i64 = 2;
+
+/// More entries than a session has.
+const EVERYTHING: usize = i32::MAX as usize;
+
 const ENTRY_COLUMNS: &str = "entries.seq, entries.id,
     (SELECT above.id FROM entries AS above WHERE above.seq = entries.parent),
     entries.created_at, entries.kind, entries.body";
 
 impl<'connection> Queries<'connection> {
-    pub(crate) fn new(connection: &'connection Connection, path: &'connection Path) -> Self {
-        Queries { connection, path }
+    pub(crate) fn new(
+        connection: &'connection Connection,
+        path: &'connection Path,
+        format: i64,
+    ) -> Self {
+        Queries {
+            connection,
+            path,
+            format,
+        }
     }
 
     /// One entry.
@@ -99,6 +116,82 @@ impl<'connection> Queries<'connection> {
             entries.remove(0);
         }
         Ok(Page { entries, more })
+    }
+
+    /// The first `limit` entries that come after `after` on the path to `tip`, where the path goes through
+    /// it; [`Page::more`] then says that it goes on to `tip` behind them. `None` where it does not.
+    /// However far apart the two are, it costs what the page costs.
+    pub fn path_after(
+        &self,
+        tip: &EntryId,
+        after: &EntryId,
+        limit: usize,
+    ) -> Result<Option<Page>, ReadError> {
+        if self.format < ANCESTRY {
+            return self.walked_after(tip, after, limit);
+        }
+        let place = |id: &EntryId| ancestry::of_entry(self.connection, id.as_str());
+        let found = place(tip)
+            .and_then(|tip| Ok(tip.zip(place(after)?)))
+            .map_err(|source| self.sqlite(source))?;
+        let Some((tip, after)) = found.filter(|(tip, after)| after.depth <= tip.depth) else {
+            return Ok(None);
+        };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let last = tip.depth.min(after.depth.saturating_add(limit));
+        let meeting = ancestry::ancestor(self.connection, tip, last).and_then(|last| {
+            Ok((
+                last,
+                ancestry::ancestor(self.connection, last, after.depth)?,
+            ))
+        });
+        let (last, meeting) = meeting.map_err(|source| self.sqlite(source))?;
+        if meeting != after {
+            return Ok(None);
+        }
+        let sql = format!(
+            "WITH RECURSIVE walk (seq, parent) AS (
+                SELECT seq, parent FROM ancestry WHERE seq = ?1
+                UNION ALL
+                SELECT ancestry.seq, ancestry.parent FROM walk JOIN ancestry ON ancestry.seq = walk.parent
+                LIMIT ?2)
+            SELECT {ENTRY_COLUMNS} FROM walk JOIN entries ON entries.seq = walk.seq ORDER BY entries.seq"
+        );
+        let entries = self.rows(
+            &sql,
+            params![last.seq, last.depth - after.depth],
+            read_entry,
+        )?;
+        let more = last.depth < tip.depth;
+        Ok(Some(Page { entries, more }))
+    }
+
+    /// The same in a file that knows parents alone.
+    fn walked_after(
+        &self,
+        tip: &EntryId,
+        after: &EntryId,
+        limit: usize,
+    ) -> Result<Option<Page>, ReadError> {
+        let mut entries = self.path(tip, EVERYTHING)?.entries;
+        let Some(at) = entries.iter().position(|entry| entry.id == *after) else {
+            return Ok(None);
+        };
+        entries.drain(..=at);
+        let more = entries.len() > limit;
+        entries.truncate(limit);
+        Ok(Some(Page { entries, more }))
+    }
+
+    /// How many entries come before this one on its path; none where there is no such entry.
+    pub fn depth(&self, id: &EntryId) -> Result<Option<u64>, ReadError> {
+        if self.format < ANCESTRY {
+            let page = self.path(id, EVERYTHING)?;
+            return Ok(page.entries.len().checked_sub(1).map(|depth| depth as u64));
+        }
+        let place = ancestry::of_entry(self.connection, id.as_str());
+        let place = place.map_err(|source| self.sqlite(source))?;
+        Ok(place.map(|place| place.depth as u64))
     }
 
     /// The tip of a lane; none while it has no entry.
@@ -184,35 +277,33 @@ impl<'connection> Queries<'connection> {
 
     /// The ledger, added up.
     pub fn usage(&self) -> Result<UsageTotals, ReadError> {
-        self.one(
-            "SELECT coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0),
-                    coalesce(sum(cache_write), 0), coalesce(sum(reasoning), 0),
-                    coalesce(sum(cost), 0.0), count(*) FROM usage",
-            [],
-            |row| {
-                let tokens = |index| row.get::<_, i64>(index).map(|tokens| tokens as u64);
-                Ok(UsageTotals {
-                    usage: Usage {
-                        input: tokens(0)?,
-                        output: tokens(1)?,
-                        cache_read: tokens(2)?,
-                        cache_write: tokens(3)?,
-                        reasoning: tokens(4)?,
-                    },
-                    cost: Cost(row.get(5)?),
-                    requests: tokens(6)?,
-                })
-            },
-        )
+        let sql = match self.format < ANCESTRY {
+            true => {
+                "SELECT coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0),
+                        coalesce(sum(cache_write), 0), coalesce(sum(reasoning), 0),
+                        coalesce(sum(cost), 0.0), count(*) FROM usage"
+            }
+            false => {
+                "SELECT input, output, cache_read, cache_write, reasoning, cost, requests FROM usage_totals"
+            }
+        };
+        self.one(sql, [], |row| {
+            let tokens = |index| row.get::<_, i64>(index).map(|tokens| tokens as u64);
+            Ok(UsageTotals {
+                usage: Usage {
+                    input: tokens(0)?,
+                    output: tokens(1)?,
+                    cache_read: tokens(2)?,
+                    cache_write: tokens(3)?,
+                    reasoning: tokens(4)?,
+                },
+                cost: Cost(row.get(5)?),
+                requests: tokens(6)?,
+            })
+        })
     }
 
-    /// Reads the whole file and says what is wrong with it; nothing when it is whole.
-    pub fn check(&self) -> Result<Vec<String>, ReadError> {
-        let found: Vec<String> = self.rows("PRAGMA integrity_check", [], |row| row.get(0))?;
-        Ok(found.into_iter().filter(|line| line != "ok").collect())
-    }
-
-    fn rows<T>(
+    pub(crate) fn rows<T>(
         &self,
         sql: &str,
         params: impl Params,
@@ -224,7 +315,7 @@ impl<'connection> Queries<'connection> {
             .map_err(|source| self.sqlite(source))
     }
 
-    fn one<T>(
+    pub(crate) fn one<T>(
         &self,
         sql: &str,
         params: impl Params,

@@ -32,6 +32,15 @@ impl Reader {
         &self.path
     }
 
+    /// Works on the connection outside of any transaction.
+    pub(crate) fn on_connection<T>(&self, work: impl FnOnce(&Connection) -> T) -> T {
+        let connection = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        work(&connection)
+    }
+
     /// Reads; everything within one call sees the same state, whatever the owner commits meanwhile.
     pub fn read<T>(
         &self,
@@ -46,7 +55,11 @@ impl Reader {
             source,
         };
         let transaction = connection.unchecked_transaction().map_err(sqlite)?;
-        let value = read(&Queries::new(&transaction, &self.path));
+        // Within the transaction: an owner may have brought the file to another format since.
+        let format = transaction
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(sqlite)?;
+        let value = read(&Queries::new(&transaction, &self.path, format));
         transaction.finish().map_err(sqlite)?;
         value
     }

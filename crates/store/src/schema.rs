@@ -2,11 +2,25 @@
 
 use rusqlite::Connection;
 
+use crate::ancestry;
+
 /// Marks a file as a session database, in SQLite's own header field: "Bzls".
 pub(crate) const APPLICATION_ID: i64 = 0x427a_6c73;
 
+/// One step from a version to the next.
+enum Step {
+    Sql(&'static str),
+    /// Tables, and rows that SQL alone cannot make of those that are there.
+    Filled(&'static str, fn(&Connection) -> rusqlite::Result<()>),
+}
+
 /// Each step brings a file from version `index` to `index + 1`. A released step never changes.
-const MIGRATIONS: &[&str] = &[r#"
+const MIGRATIONS: &[Step] = &[
+    Step::Sql(FIRST),
+    Step::Filled(ancestry::TABLES, ancestry::fill),
+];
+
+const FIRST: &str = r#"
 CREATE TABLE entries (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -55,7 +69,7 @@ CREATE TABLE usage (
     reasoning INTEGER NOT NULL,
     cost REAL
 ) STRICT;
-"#];
+"#;
 
 /// The newest format this program knows.
 pub(crate) const CURRENT: i64 = MIGRATIONS.len() as i64;
@@ -66,7 +80,13 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let reached = usize::try_from(found).unwrap_or(0);
     for (index, step) in MIGRATIONS.iter().enumerate().skip(reached) {
         let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
+        match step {
+            Step::Sql(sql) => transaction.execute_batch(sql)?,
+            Step::Filled(sql, fill) => {
+                transaction.execute_batch(sql)?;
+                fill(&transaction)?;
+            }
+        }
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", index as i64 + 1)?;
         transaction.commit()?;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::lock::OwnerLock;
 use crate::open::open_owned;
+use crate::schema::CURRENT;
 use crate::sync::{Log, LogBroken, checkpoint};
 use crate::transaction::{Prepared, sqlite_error};
 use crate::{CommitError, Committed, OpenError, Queries, ReadError, Transaction};
@@ -146,7 +147,7 @@ impl Store {
         read: impl FnOnce(&Queries<'_>) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
         let writer = self.writer();
-        read(&Queries::new(&writer.connection, &self.0.path))
+        read(&Queries::new(&writer.connection, &self.0.path, CURRENT))
     }
 
     /// Takes no more than `commits` further commits, as if the process died after the last: for

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::CommitError;
+use crate::{CommitError, ancestry};
 
 /// What one commit writes. Sequence numbers and times are given by the store.
 #[derive(Debug, Default)]
@@ -38,6 +38,8 @@ pub struct NewEntry {
     pub parent: Option<EntryId>,
     /// What it holds.
     pub body: EntryBody,
+    /// When it was written, where that was elsewhere: milliseconds since 1970.
+    pub created_at: Option<i64>,
 }
 
 /// A message to admit.
@@ -145,6 +147,17 @@ impl Transaction {
             id,
             parent,
             body: body.into(),
+            created_at: None,
+        });
+    }
+
+    /// Appends an entry that was written elsewhere, at that time.
+    pub fn append_at(&mut self, id: EntryId, parent: Option<EntryId>, at: i64, body: EntryBody) {
+        self.entries.push(NewEntry {
+            id,
+            parent,
+            body,
+            created_at: Some(at),
         });
     }
 
@@ -311,14 +324,16 @@ impl Prepared {
                     },
                 )?),
             };
+            let seq = next();
             connection
                 .prepare_cached(
                     "INSERT INTO entries (seq, id, parent, kind, created_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )
                 .and_then(|mut statement| {
-                    let kind = entry.body.kind();
-                    statement.execute(params![next(), entry.id.as_str(), parent, kind, now, body])
+                    let (kind, at) = (entry.body.kind(), entry.created_at.unwrap_or(now));
+                    statement.execute(params![seq, entry.id.as_str(), parent, kind, at, body])
                 })
+                .and_then(|_| ancestry::append(connection, seq, parent))
                 .map_err(sqlite)?;
         }
         for (row, message) in transaction.inbox.iter().zip(&self.messages) {
@@ -372,6 +387,7 @@ impl Prepared {
                         row.cost.map(|cost| cost.0)
                     ])
                 })
+                .and_then(|_| add_to_totals(connection, row))
                 .map_err(sqlite)?;
         }
         for receipt in &transaction.receipts {
@@ -437,12 +453,17 @@ impl Prepared {
         let entries = (before + 1..)
             .zip(self.transaction.entries)
             .map(|(seq, entry)| {
-                let NewEntry { id, parent, body } = entry;
+                let NewEntry {
+                    id,
+                    parent,
+                    body,
+                    created_at,
+                } = entry;
                 Arc::new(Entry {
                     id,
                     parent,
                     seq,
-                    created_at: now,
+                    created_at: created_at.unwrap_or(now),
                     body,
                 })
             });
@@ -456,6 +477,24 @@ impl Prepared {
             number,
         }
     }
+}
+
+fn add_to_totals(connection: &Connection, row: &UsageRow) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE usage_totals SET input = input + ?1, output = output + ?2,
+               cache_read = cache_read + ?3, cache_write = cache_write + ?4,
+               reasoning = reasoning + ?5, cost = cost + ?6, requests = requests + 1",
+        )?
+        .execute(params![
+            row.usage.input as i64,
+            row.usage.output as i64,
+            row.usage.cache_read as i64,
+            row.usage.cache_write as i64,
+            row.usage.reasoning as i64,
+            row.cost.map_or(0.0, |cost| cost.0)
+        ])?;
+    Ok(())
 }
 
 pub(crate) fn entry_seq(connection: &Connection, id: &EntryId) -> rusqlite::Result<Option<i64>> {

@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "what a test cannot do, fails it")]
 
 mod commits;
+mod damage;
+mod formats;
 mod ownership;
+mod packages;
 mod paths;
 mod reading;
 mod refusals;

@@ -55,6 +55,35 @@ proptest! {
     }
 
     #[test]
+    fn what_follows_an_entry_on_a_path_is_found_from_anywhere_on_it_and_nowhere_else(parents in trees(), limit in 1_usize..9) {
+        let place = Place::new();
+        let store = place.open();
+        for (index, parent) in parents.iter().enumerate() {
+            store.commit(append(&name(index), parent.map(name).as_deref())).unwrap();
+        }
+        for tip in 0..parents.len() {
+            let chain = std::iter::successors(Some(tip), |at| parents[*at]);
+            let mut path: Vec<String> = chain.map(name).collect();
+            path.reverse();
+            let tip = EntryId::new(name(tip));
+            prop_assert_eq!(store.read(|queries| queries.depth(&tip)).unwrap(), Some(path.len() as u64 - 1));
+            for after in (0..parents.len()).map(name) {
+                let page = store.read(|queries| queries.path_after(&tip, &EntryId::new(after.as_str()), limit)).unwrap();
+                let Some(at) = path.iter().position(|id| *id == after) else {
+                    prop_assert_eq!(page, None);
+                    continue;
+                };
+                let page = page.unwrap();
+                let behind = &path[at + 1..];
+                let found: Vec<&str> = page.entries.iter().map(|entry| entry.id.as_str()).collect();
+                prop_assert_eq!(&found, &behind[..behind.len().min(limit)]);
+                prop_assert_eq!(page.more, behind.len() > limit);
+            }
+        }
+        prop_assert_eq!(store.read(|queries| queries.check()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
     fn entries_in_order_of_writing_are_complete_whatever_the_page_size(count in 0_usize..30, limit in 1_usize..9) {
         let place = Place::new();
         let store = place.open();

@@ -25,6 +25,7 @@ mod stream;
 mod summary;
 mod tools;
 mod tree;
+mod upkeep;
 
 pub use admission::{Admission, EditError, PromptError, PromptRequest};
 pub use answer::{LiveMessage, LiveToolCall};
@@ -43,5 +44,6 @@ pub use lane::{AbortError, CompactError, Lane, LaneOutcome, ResumeError, Resumed
 pub use state::{LaneSnapshot, LaneWatch, LiveCall};
 pub use tools::{ToolIdentity, ToolRegistration, ToolSet};
 pub use tree::{AppendError, Tree};
+pub use upkeep::{ImportError, ImportPlace, PackageError, PackageFacts, check, export, import};
 
 pub use bezel_store::{OpenError as StoreError, Store};

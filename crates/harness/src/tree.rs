@@ -129,6 +129,6 @@ impl Tree {
     }
 }
 
-fn label_key(entry: &EntryId) -> String {
+pub(crate) fn label_key(entry: &EntryId) -> String {
     format!("label/{entry}")
 }

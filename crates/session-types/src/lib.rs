@@ -9,6 +9,7 @@ mod model;
 mod provider;
 mod run;
 mod tool;
+mod upkeep;
 
 pub use blob::{BlobId, BlobIdError, PromptPart, UploadedImage};
 pub use entry::{BranchSummary, Compaction, CompactionReason, CustomEntry, Entry, EntryBody};
@@ -29,3 +30,4 @@ pub use tool::{
     ExecutionMode, FileChange, Progress, Replay, Tool, ToolError, ToolHost, ToolInvocation,
     ToolOutput, ToolSpec,
 };
+pub use upkeep::{CheckProblem, CheckSummary, ImportSummary, SessionSize, SourceFormat};

@@ -91,6 +91,12 @@ impl<'connection> Queries<'connection> {
         self.rows(&sql, params![after as i64, limit as i64], read_entry)
     }
 
+    /// The entry that was written last; none in an empty session.
+    pub fn newest(&self) -> Result<Option<Entry>, ReadError> {
+        let sql = format!("SELECT {ENTRY_COLUMNS} FROM entries ORDER BY seq DESC LIMIT 1");
+        Ok(self.rows(&sql, [], read_entry)?.pop())
+    }
+
     /// How many entries the session has.
     pub fn count(&self) -> Result<u64, ReadError> {
         self.one("SELECT count(*) FROM entries", [], |row| {

@@ -27,6 +27,7 @@ pub struct Transaction {
     receipt_results: Vec<(CommandId, String)>,
     journal: Vec<JournalEvent>,
     usage: Vec<UsageRow>,
+    clears_pending: bool,
 }
 
 /// An entry to append.
@@ -139,6 +140,7 @@ impl Transaction {
             && self.receipt_results.is_empty()
             && self.journal.is_empty()
             && self.usage.is_empty()
+            && !self.clears_pending
     }
 
     /// Appends an entry to the tree.
@@ -204,6 +206,11 @@ impl Transaction {
     pub fn reassign_admitted(&mut self, id: &EntryId, operation_id: &OperationId) {
         self.inbox_operations
             .push((id.clone(), operation_id.clone()));
+    }
+
+    /// Takes every message out of the inbox, and every receipt: of a session that becomes another one.
+    pub fn clear_pending(&mut self) {
+        self.clears_pending = true;
     }
 
     /// Records what a command came to. The same command twice fails the transaction.
@@ -407,6 +414,9 @@ impl Prepared {
     /// Rows that replace or remove others.
     fn write_changes(&self, connection: &Connection) -> rusqlite::Result<()> {
         let transaction = &self.transaction;
+        if transaction.clears_pending {
+            connection.execute_batch("DELETE FROM inbox; DELETE FROM receipts;")?;
+        }
         for prefix in &transaction.removed_prefixes {
             connection
                 .prepare_cached(r#"DELETE FROM "values" WHERE key >= ?1 AND key < ?2"#)?

@@ -8,4 +8,5 @@ mod step;
 
 pub use set::{ToolIdentity, ToolRegistration, ToolSet};
 
+pub(crate) use call::{Interruption, interrupted};
 pub(crate) use set::Lookup;

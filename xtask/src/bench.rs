@@ -3,7 +3,8 @@
 //!
 //! A *workload* is a function that returns figures. What is compared is measured in interleaved
 //! rounds, so that other load on the machine hits both sides alike. Workloads of the wire are measured
-//! by the program that `crates/sockets/benches/wire` is; `--only wire` chooses all of them. A peer that is not installed and a
+//! by the program that `crates/sockets/benches/wire` is, those of the session database by `crates/store/benches/store`;
+//! `--only wire` or `--only store` chooses all of them. A peer that is not installed and a
 //! workload that cannot run are named; nothing is made up for them.
 
 mod app_server;
@@ -60,6 +61,8 @@ enum Measure {
     Product(fn(&Bench) -> Result<Vec<Figure>>),
     /// The wire's own program, which knows this workload by that name.
     Wire(&'static str),
+    /// The session database's own program.
+    Store(&'static str),
 }
 
 impl Workload {
@@ -85,11 +88,13 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
         .filter(|workload| options.only.is_empty() || options.only.contains(&workload.name))
         .collect();
     let of_the_wire = |workload: &&Workload| matches!(workload.measure, Measure::Wire(_));
+    let of_the_store = |workload: &&Workload| matches!(workload.measure, Measure::Store(_));
     let with_peers = options.peers.is_some();
     let peers = Peers::find(options.peers);
     let mut report = Report::new(&peers, options.rounds)?;
     // Only what is measured is built.
-    let bench = match chosen.iter().all(of_the_wire) {
+    let of_the_product = |workload: &&Workload| matches!(workload.measure, Measure::Product(_));
+    let bench = match !chosen.iter().any(of_the_product) {
         true => None,
         false => Some(Bench {
             bezel: build(workspace, Profile::Release, "bezel")?,
@@ -102,11 +107,16 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
         true => Some(Wire::build(workspace, with_peers, options.rounds)?),
         false => None,
     };
+    let store = match chosen.iter().any(of_the_store) {
+        true => Some(Wire::of_the_store(workspace, options.rounds)?),
+        false => None,
+    };
     for workload in chosen {
         eprintln!("==> {}: {}", workload.name, workload.what);
-        let measured = match (&workload.measure, &bench, &wire) {
-            (Measure::Product(run), Some(bench), _) => run(bench).map(|figures| (figures, vec![])),
-            (Measure::Wire(name), _, Some(wire)) => wire.run(name),
+        let measured = match (&workload.measure, &bench, &wire, &store) {
+            (Measure::Product(run), Some(bench), ..) => run(bench).map(|figures| (figures, vec![])),
+            (Measure::Wire(name), _, Some(wire), _) => wire.run(name),
+            (Measure::Store(name), .., Some(store)) => store.run(name),
             _ => bail!("what {} measures was not built", workload.name),
         };
         match measured {

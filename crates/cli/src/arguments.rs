@@ -59,7 +59,7 @@ pub struct WhichSession {
 pub enum Command {
     /// Answer one prompt without the terminal interface
     Run(RunArguments),
-    /// List, show, rename and delete sessions
+    /// List, show, rename and delete sessions, take them along and in, check them
     Session {
         #[command(flatten)]
         server: ServerChoice,
@@ -114,7 +114,11 @@ pub enum Command {
     },
     /// The process of one session
     #[command(hide = true)]
-    Worker,
+    Worker {
+        /// Do one thing to a session's files and end
+        #[arg(long)]
+        errand: bool,
+    },
 }
 
 /// One prompt.
@@ -282,6 +286,47 @@ pub enum SessionCommand {
     Delete {
         /// The session's id, or the beginning or end of one
         id: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a whole session, with its saved output, into one file
+    Export {
+        /// The session's id, or the beginning or end of one
+        id: String,
+        /// The file to make; ID.bezel in this directory when left out
+        #[arg(value_hint = clap::ValueHint::FilePath)]
+        file: Option<PathBuf>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a session in: an export of Bezel, or a session file of pi, Claude Code or Codex
+    Import {
+        /// The file; it is left as it is
+        #[arg(value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+        /// The directory that it works in; where it worked, if that is there, or this one, when left out
+        #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+        cwd: Option<PathBuf>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look whether sessions are whole; ends with 1 where one is not
+    Check {
+        /// The session's id, or the beginning or end of one
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// All sessions, and folders of sessions that are not listed
+        #[arg(long)]
+        all: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what sessions take of the disk, the largest first
+    Size {
         /// As JSON
         #[arg(long)]
         json: bool,

@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod connect;
 mod daemon;
+mod errand;
 mod failure;
 mod keys;
 mod logging;
@@ -56,6 +57,7 @@ fn run(arguments: Arguments) -> Outcome {
             std::io::Write::write_all(&mut std::io::stdout(), &script)?;
             Ok(Exit::Done)
         }
-        Some(Command::Worker) => worker::run(),
+        Some(Command::Worker { errand: true }) => errand::run(),
+        Some(Command::Worker { errand: false }) => worker::run(),
     }
 }

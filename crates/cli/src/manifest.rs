@@ -62,6 +62,12 @@ pub fn plugins() -> Vec<(String, bool)> {
 pub fn server(config: &Config, paths: Option<&Paths>) -> Manifest {
     let mut manifest = chosen(config);
     retain_policy(&mut manifest, |key| SERVER_POLICY.contains(&key));
+    let session = &config.session;
+    tell(
+        &mut manifest,
+        "sessions",
+        json!({ "keep_days": session.keep_days, "max_bytes": session.max_bytes }),
+    );
     if let Some(paths) = paths {
         tell(
             &mut manifest,

@@ -8,11 +8,12 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow};
 use bezel_context::Context;
 use bezel_host_server::{
-    Clock, LaunchError, LaunchedWorker, LocalToken, ServerHost, ServerOptions, WorkerExit,
-    WorkerLauncher, WorkerStart,
+    Clock, Errand, ErrandOutcome, LaunchError, LaunchedWorker, LocalToken, ServerHost,
+    ServerOptions, WorkerExit, WorkerLauncher, WorkerStart,
 };
 use bezel_plugin::Deadlines;
 use bezel_rpc::{Connect, ConnectError, Credential, Transport};
+use bezel_session_types::SessionId;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -210,6 +211,18 @@ enum End {
 }
 
 impl WorkerLauncher for ThreadLauncher {
+    fn errand(&self, errand: Errand) -> BoxFuture<'_, Result<ErrandOutcome, LaunchError>> {
+        async move {
+            let done = tokio::task::spawn_blocking(move || crate::errand::perform(errand)).await;
+            done.map_err(|error| LaunchError(format!("the errand was not done: {error}")))
+        }
+        .boxed()
+    }
+
+    fn forget(&self, session_id: &SessionId) -> io::Result<()> {
+        daemon::remove_files(session_id, &self.paths)
+    }
+
     fn launch(
         &self,
         _cx: &Context,

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 /// session finds by it what the session's own process has left.
 pub const SESSION_VARIABLE: &str = "BEZEL_SESSION_ID";
 
+/// How the names of a session's scratch directories begin, in the system's directory for such: this, the
+/// session's id and a dash. Whoever deletes a session finds by it what is left there.
+pub const SCRATCH_PREFIX: &str = "bezel-commands-";
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

@@ -14,7 +14,8 @@ mod upkeep;
 pub use blob::{BlobId, BlobIdError, PromptPart, UploadedImage};
 pub use entry::{BranchSummary, Compaction, CompactionReason, CustomEntry, Entry, EntryBody};
 pub use ids::{
-    CommandId, EntryId, InvocationId, LaneName, OperationId, SESSION_VARIABLE, SessionId,
+    CommandId, EntryId, InvocationId, LaneName, OperationId, SCRATCH_PREFIX, SESSION_VARIABLE,
+    SessionId,
 };
 pub use message::{
     AssistantContent, AssistantMessage, ImageContent, Message, ResultContent, StopReason, ToolCall,

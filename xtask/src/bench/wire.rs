@@ -73,6 +73,25 @@ impl Wire {
         })
     }
 
+    /// Builds the program of the session database, which compares with nothing that is not in it.
+    pub(super) fn of_the_store(workspace: &Workspace, rounds: usize) -> Result<Self> {
+        let mut cargo = command::cargo(workspace.root());
+        cargo.args([
+            "build",
+            "--release",
+            "--package",
+            "bezel-store",
+            "--bench",
+            "store",
+        ]);
+        Ok(Self {
+            program: build(&mut cargo, "store")?,
+            peers: None,
+            nats: None,
+            rounds,
+        })
+    }
+
     /// Runs one workload; answers its figures and the peers that it could not compare with.
     pub(super) fn run(&self, workload: &str) -> Result<(Vec<Figure>, Vec<String>)> {
         let mut program = command::program(&self.program);

@@ -105,4 +105,14 @@ pub(super) const WORKLOADS: &[Workload] = &[
         what: "a call through a handle in one process",
         measure: Measure::Wire("local"),
     },
+    Workload {
+        name: "store-commit",
+        what: "a commit as the harness makes it, against a bare transaction of the same rows",
+        measure: Measure::Store("commit"),
+    },
+    Workload {
+        name: "store-large",
+        what: "a session of 100,000 entries and 70 MB: open, last screen, jump, append, memory",
+        measure: Measure::Store("large"),
+    },
 ];

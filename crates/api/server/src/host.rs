@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use bezel_context::{ClientId, Context, Principal};
 use bezel_plugin::{FacetScope, Registry};
-use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{
+    CheckSummary, ImportSummary, Message, ModelRef, SessionId, SessionSize, ThinkingLevel,
+};
 use futures::future::BoxFuture;
 
 use crate::control::{ServerCounts, WorkerProcess};
 use crate::policy::{AuthenticationDraft, AuthorizationDraft, WorkerPolicyDraft};
 use crate::{
-    Commit, CreateManaged, Fleet, FleetError, HostStatus, LaunchEnvironment, ManagedSession,
-    ServerContext, SessionChange, Workspace,
+    Commit, CreateManaged, Fleet, FleetError, HostStatus, ImportManaged, LaunchEnvironment,
+    ManagedSession, ServerContext, SessionChange, Upkeep, Workspace,
 };
 
 /// Called for each change.
@@ -92,6 +94,26 @@ pub trait FleetBackend: Send + Sync + 'static {
     fn unbind(&self, cx: &Context, client: ClientId) -> FleetResult<()>;
 }
 
+/// Sessions' files.
+pub trait UpkeepBackend: Send + Sync + 'static {
+    /// Takes one in.
+    fn import(
+        &self,
+        cx: &Context,
+        options: ImportManaged,
+    ) -> FleetResult<(ManagedSession, ImportSummary)>;
+    /// Packs one.
+    fn export(&self, cx: &Context, session_id: SessionId, file: PathBuf) -> FleetResult<()>;
+    /// Checks one.
+    fn check(&self, cx: &Context, session_id: SessionId) -> FleetResult<CheckSummary>;
+    /// Folders without a record.
+    fn strays(&self, cx: &Context) -> FleetResult<Vec<SessionId>>;
+    /// Measures some.
+    fn sizes(&self, cx: &Context, sessions: Vec<SessionId>) -> FleetResult<Vec<SessionSize>>;
+    /// Whether something of one waits for a worker.
+    fn is_pending(&self, cx: &Context, session_id: SessionId) -> FleetResult<bool>;
+}
+
 /// What the server is doing.
 pub trait StatusBackend: Send + Sync + 'static {
     /// The product's version.
@@ -133,6 +155,8 @@ pub trait ProcessBackend: Send + Sync + 'static {
 pub struct Bindings {
     /// Records, workers and attachments.
     pub fleet: Arc<dyn FleetBackend>,
+    /// Sessions' files.
+    pub upkeep: Arc<dyn UpkeepBackend>,
     /// Status.
     pub status: Arc<dyn StatusBackend>,
     /// The end of the server.
@@ -154,6 +178,7 @@ impl Bindings {
     pub fn context(&self, scope: FacetScope) -> ServerContext {
         ServerContext {
             fleet: Fleet::new(Arc::clone(&self.fleet), scope.clone()),
+            upkeep: Upkeep::new(Arc::clone(&self.upkeep)),
             status: HostStatus::new(Arc::clone(&self.status), scope.clone()),
             authentication: self.authentication.contributions(&scope),
             authorization: self.authorization.contributions(&scope),

@@ -4,6 +4,7 @@
 //! to it. Its [`ServerContext`] is a [`FacetScope`] (services, state, events, lifetime) and beside that:
 //!
 //! - [`Fleet`]: the sessions of this server and which client is attached to which;
+//! - [`Upkeep`]: their files, to take in, pack, check and measure;
 //! - policy, as ordered contributions: [`AuthenticationDraft`], [`AuthorizationDraft`] and
 //!   [`WorkerPolicyDraft`];
 //! - [`HostStatus`]: the server itself, to look at.
@@ -166,6 +167,7 @@ mod fleet;
 pub mod host;
 mod policy;
 mod session;
+mod upkeep;
 
 pub use connections::{CONNECTIONS_GRANT, Connections};
 pub use control::{
@@ -182,6 +184,7 @@ pub use session::{
     Commit, CreateManaged, LaunchEnvironment, ManagedSession, PermissionMode, SessionChange,
     SessionStatus, Workspace,
 };
+pub use upkeep::{ImportManaged, Upkeep};
 
 /// A server facet's bindings.
 #[derive(Clone)]
@@ -189,6 +192,8 @@ pub struct ServerContext {
     scope: FacetScope,
     /// The sessions of this server and their attachments.
     pub fleet: Fleet,
+    /// Their files.
+    pub upkeep: Upkeep,
     /// The server itself, to look at.
     pub status: HostStatus,
     /// Who may connect.

@@ -1,4 +1,6 @@
-//! `bezel session`: list, show, rename, delete.
+//! `bezel session`: list, show, rename, delete; export, import, check and size are in [`files`].
+
+mod files;
 
 use std::io::{self, Write};
 
@@ -91,6 +93,21 @@ async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
                 writeln!(out, "{} is deleted", session.session_id)?;
             }
         }
+        SessionCommand::Export { id, file, json } => {
+            let session = found(cx, link, &id).await?;
+            files::export(cx, link, &session, file, json).await?;
+        }
+        SessionCommand::Import { file, cwd, json } => {
+            files::import(cx, link, &file, cwd, json).await?;
+        }
+        SessionCommand::Check { id, all: _, json } => {
+            let session = match id {
+                Some(id) => Some(found(cx, link, &id).await?),
+                None => None,
+            };
+            return files::check(cx, link, session, json).await;
+        }
+        SessionCommand::Size { json } => files::size(cx, link, json).await?,
     }
     Ok(Exit::Done)
 }

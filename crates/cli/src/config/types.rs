@@ -229,12 +229,24 @@ pub struct SessionSettings {
     /// Minutes without a client and without work after which a worker ends; 0 keeps it running.
     #[schemars(range(max = 525_600))]
     pub idle_exit_minutes: u32,
+    /// Days after its last change for which a closed session is kept; for ever when left out. The server reads
+    /// it from the user's own file alone.
+    #[schemars(range(min = 1, max = 36_500))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_days: Option<u32>,
+    /// Bytes that all sessions together may take; beyond that the closed ones with the oldest change are
+    /// deleted. Without limit when left out. The server reads it from the user's own file alone.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
 }
 
 impl Default for SessionSettings {
     fn default() -> Self {
         SessionSettings {
             idle_exit_minutes: 10,
+            keep_days: None,
+            max_bytes: None,
         }
     }
 }

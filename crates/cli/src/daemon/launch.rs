@@ -5,8 +5,11 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 
+use anyhow::{Context as _, anyhow};
 use bezel_context::{Context, Spawner};
-use bezel_host_server::{LaunchError, LaunchedWorker, WorkerExit, WorkerLauncher, WorkerStart};
+use bezel_host_server::{
+    Errand, ErrandOutcome, LaunchError, LaunchedWorker, WorkerExit, WorkerLauncher, WorkerStart,
+};
 use bezel_rpc::Connect;
 use bezel_session_types::{SESSION_VARIABLE, SessionId};
 use futures::FutureExt as _;
@@ -94,7 +97,53 @@ impl ProcessLauncher {
     }
 }
 
+/// Does an errand in a process of its own, which ends with it: what was brought cannot break this one.
+async fn errand(errand: Errand) -> Result<ErrandOutcome, anyhow::Error> {
+    let mut command = std::process::Command::new(itself().context("cannot find the binary")?);
+    command
+        .arg0("bezel-worker")
+        .args(["worker", "--errand"])
+        .env_remove(SESSION_VARIABLE)
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = Command::from(command)
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start a process")?;
+    let text = serde_json::to_vec(&errand)?;
+    if let Some(mut input) = child.stdin.take() {
+        input
+            .write_all(&text)
+            .await
+            .context("the process did not take its errand")?;
+    }
+    let output = child
+        .wait_with_output()
+        .await
+        .context("the process is lost")?;
+    serde_json::from_slice(&output.stdout).map_err(|_| {
+        let ended = described(output.status, || {
+            String::from_utf8_lossy(&output.stderr).trim().into()
+        });
+        anyhow!("the process that did it {}", ended.description)
+    })
+}
+
 impl WorkerLauncher for ProcessLauncher {
+    fn errand(&self, errand: Errand) -> BoxFuture<'_, Result<ErrandOutcome, LaunchError>> {
+        async move {
+            let done = self::errand(errand).await;
+            done.map_err(|error| LaunchError(format!("the errand was not done: {error:#}")))
+        }
+        .boxed()
+    }
+
+    fn forget(&self, session_id: &SessionId) -> std::io::Result<()> {
+        leftovers::remove_files(session_id, &self.paths)
+    }
+
     fn clear(&self, session_id: &SessionId) -> usize {
         leftovers::end(session_id)
     }

@@ -2,13 +2,16 @@
 //! workers of a dead server, found by the session that they hold open.
 
 use std::collections::HashSet;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bezel_session_types::{SESSION_VARIABLE, SessionId};
+use bezel_session_types::{SCRATCH_PREFIX, SESSION_VARIABLE, SessionId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::paths::Paths;
 
 /// Kills every process that carries the session's mark and says how many there were. This process and those
 /// above it stay.
@@ -50,6 +53,26 @@ fn kill(process: i32, mark: &[u8]) -> bool {
         Some(Ok(handle)) if marked() => pidfd_send_signal(handle, Signal::KILL).is_ok(),
         _ => false,
     }
+}
+
+/// Removes the files that a deleted session has outside of its folder: the scratch directories of its commands
+/// and its log. Tries all of them; the first that stays is the error.
+pub fn remove_files(session: &SessionId, paths: &Paths) -> io::Result<()> {
+    let prefix = format!("{SCRATCH_PREFIX}{session}-");
+    let mut outcome = Ok(());
+    let mut keep = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound && outcome.is_ok() => {
+            outcome = Err(error);
+        }
+        _ => {}
+    };
+    for entry in std::fs::read_dir(std::env::temp_dir())?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            keep(std::fs::remove_dir_all(entry.path()));
+        }
+    }
+    keep(std::fs::remove_file(paths.session_log(session.as_str())));
+    outcome
 }
 
 /// How long a worker may take to settle what it must.

@@ -11,7 +11,7 @@ mod start;
 mod token;
 
 pub use control::{ControlError, Status, log_file, logs, status, stop, stop_left_workers};
-pub use leftovers::end as end_left_over_commands;
+pub use leftovers::{end as end_left_over_commands, remove_files};
 pub use lock::{LockError, Owner, ServerLock, StartLock, open_elsewhere};
 pub use serve::{owner, serve, server_paths};
 pub use serving::{Remote, served_url};

@@ -98,9 +98,7 @@ impl Reading {
     fn follows(&self, line: &Value) -> Option<usize> {
         let named = |member| line.get(member).and_then(Value::as_str);
         // A compaction begins a new chain and says here what it stands for.
-        let Some(parent) = named("parentUuid").or_else(|| named("logicalParentUuid")) else {
-            return None;
-        };
+        let parent = named("parentUuid").or_else(|| named("logicalParentUuid"))?;
         match self.nodes.get(parent) {
             Some(node) => node.map(|node| self.end_of(node)),
             // Its line was lost.

@@ -112,7 +112,8 @@ pub(super) fn image(media_type: &str, data: &str) -> Option<ImageContent> {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp"
     );
     let encoded = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
-    let usable = known && !data.is_empty() && data.len() % 4 == 0 && data.bytes().all(encoded);
+    let usable =
+        known && !data.is_empty() && data.len().is_multiple_of(4) && data.bytes().all(encoded);
     usable.then(|| ImageContent {
         media_type: media_type.into(),
         data: data.into(),

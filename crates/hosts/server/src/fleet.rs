@@ -23,6 +23,8 @@ use crate::workspace::Location;
 #[derive(Clone)]
 pub(crate) struct HostFleet {
     pub(crate) owner: Arc<str>,
+    /// The product's.
+    pub(crate) version: Arc<str>,
     pub(crate) records: Records,
     pub(crate) workers: Workers,
     pub(crate) router: Router,
@@ -32,7 +34,7 @@ pub(crate) struct HostFleet {
 
 impl HostFleet {
     /// Runs a change to its end, whoever still waits for it.
-    fn whole<T: Send + 'static>(
+    pub(crate) fn whole<T: Send + 'static>(
         &self,
         name: &'static str,
         work: impl Future<Output = Result<T, FleetError>> + Send + 'static,
@@ -50,7 +52,7 @@ impl HostFleet {
         .boxed()
     }
 
-    fn may_reach(
+    pub(crate) fn may_reach(
         &self,
         principal: &Principal,
         owner: &str,
@@ -84,7 +86,7 @@ impl HostFleet {
         })
     }
 
-    fn known(&self, session_id: &SessionId) -> Result<ManagedSession, FleetError> {
+    pub(crate) fn known(&self, session_id: &SessionId) -> Result<ManagedSession, FleetError> {
         let session = self.records.get(session_id);
         session.ok_or_else(|| FleetError::NotAuthorized {
             session_id: session_id.clone(),
@@ -109,7 +111,7 @@ impl HostFleet {
 
     /// Where a principal means. One that is bound to workspaces names a place inside them, from the root
     /// of its only one on where the path is relative; it learns nothing of what lies outside.
-    async fn locate_for(
+    pub(crate) async fn locate_for(
         &self,
         principal: Option<&Principal>,
         directory: PathBuf,
@@ -219,7 +221,13 @@ impl HostFleet {
         }
         let deleted = self.records.delete(&cx, &session_id).await;
         self.workers.forget(&session_id);
-        deleted
+        deleted?;
+        let (launcher, id) = (self.workers.launcher(), session_id.clone());
+        blocking(move || launcher.forget(&id)).await.map_err(|error| {
+            FleetError::Storage(format!(
+                "session {session_id} is deleted, and what its commands left in the temporary directory is not: {error}"
+            ))
+        })
     }
 }
 

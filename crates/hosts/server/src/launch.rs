@@ -8,8 +8,11 @@ use bezel_api_server::{LaunchEnvironment, PermissionMode};
 use bezel_context::{Context, WorkspaceId};
 use bezel_rpc::Connect;
 use bezel_session_types::{ModelRef, SessionId, ThinkingLevel};
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+
+use crate::errand::{Errand, ErrandOutcome};
 
 /// Everything a new worker is told, over a pipe or as a value. Its debug form hides the credential and
 /// the environment.
@@ -97,6 +100,19 @@ pub trait WorkerLauncher: Send + Sync + 'static {
     fn adopt(&self, identity: &str) -> Option<Box<dyn LaunchedWorker>> {
         tracing::debug!(identity, "this launcher takes over no worker");
         None
+    }
+
+    /// Does an errand, to its end even where nobody waits for it any more.
+    fn errand(&self, errand: Errand) -> BoxFuture<'_, Result<ErrandOutcome, LaunchError>> {
+        let message = format!("this launcher does no errands: {errand:?}");
+        async move { Err(LaunchError(message)) }.boxed()
+    }
+
+    /// Removes what a deleted session has left outside of its folder: scratch directories, its log. No worker
+    /// of the session runs any more. Blocks for some milliseconds; what could not be removed is the error.
+    fn forget(&self, session_id: &SessionId) -> std::io::Result<()> {
+        tracing::trace!(session = %session_id, "workers of this launcher leave no file");
+        Ok(())
     }
 
     /// Ends the processes that a session's worker had started and that are still there, after the worker has

@@ -14,6 +14,7 @@
 
 mod authenticate;
 mod blocking;
+mod errand;
 mod feed;
 mod fleet;
 mod launch;
@@ -22,9 +23,11 @@ mod options;
 mod records;
 mod running;
 mod status;
+mod upkeep;
 mod workers;
 mod workspace;
 
+pub use errand::{Errand, ErrandOutcome};
 pub use launch::{
     LaunchError, LaunchedWorker, WorkerCredential, WorkerExit, WorkerLauncher, WorkerStart,
 };

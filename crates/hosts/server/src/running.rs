@@ -112,6 +112,7 @@ impl ServerHost {
         };
         let fleet = HostFleet {
             owner: Arc::clone(&owner),
+            version: Arc::clone(&product_version),
             records: records.clone(),
             workers: workers.clone(),
             router: router.clone(),
@@ -119,7 +120,8 @@ impl ServerHost {
             spawner: tasks.spawner(),
         };
         let bindings = Bindings {
-            fleet: Arc::new(fleet),
+            fleet: Arc::new(fleet.clone()),
+            upkeep: Arc::new(fleet),
             status: Arc::new(control.clone()),
             control: Arc::new(control.clone()),
             processes: Arc::new(control.clone()),

@@ -14,3 +14,10 @@ mod start;
 pub use bezel_api_session::SessionIdentity;
 pub use bezel_harness::{HarnessConfig, RetryConfig};
 pub use start::{RunningSession, SessionHost, SessionHostOptions, StartError};
+
+/// Sessions' files, apart from any session that runs.
+pub mod upkeep {
+    pub use bezel_harness::{
+        ImportError, ImportPlace, PackageError, PackageFacts, check, export, import,
+    };
+}

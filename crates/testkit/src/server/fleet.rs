@@ -10,12 +10,25 @@ use bezel_api_server::{
     SessionStatus, Workspace,
 };
 use bezel_context::{ClientId, Context, Principal, WorkspaceId};
-use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{CheckSummary, Message, ModelRef, SessionId, ThinkingLevel};
 use futures::FutureExt;
 
 /// The sessions that facets under test see, and what they did to them.
 #[derive(Default)]
-pub struct FakeFleet(Mutex<Inner>);
+pub struct FakeFleet(Mutex<Inner>, Mutex<FakeFiles>);
+
+/// What is said of the sessions' files.
+#[derive(Default)]
+pub struct FakeFiles {
+    /// Bytes of each session's database.
+    pub sizes: BTreeMap<SessionId, u64>,
+    /// What a check finds.
+    pub checks: BTreeMap<SessionId, CheckSummary>,
+    /// Sessions in which something waits for a worker.
+    pub pending: Vec<SessionId>,
+    /// What was packed, and into which file.
+    pub exported: Vec<(SessionId, PathBuf)>,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -47,6 +60,11 @@ impl Drop for Listening {
 }
 
 impl FakeFleet {
+    /// What is said of the sessions' files, to look at and to change.
+    pub fn files(&self) -> MutexGuard<'_, FakeFiles> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A session of `owner` in `directory`, whose workspace is the directory itself. Listeners hear of it.
     pub fn add(&self, owner: &str, directory: &str) -> ManagedSession {
         let number = {

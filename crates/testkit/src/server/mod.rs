@@ -1,6 +1,7 @@
 //! Server facets alone: their real bindings over a fleet that the test plays.
 
 mod fleet;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,6 +188,7 @@ impl FakeServerHost {
         let table = ServiceTable::new();
         let bindings = Bindings {
             fleet: Arc::new(fleet::Backend(Arc::clone(&fleet))),
+            upkeep: Arc::new(upkeep::Backend(Arc::clone(&fleet))),
             status: Arc::new(Host(Arc::clone(&status))),
             control: Arc::new(Host(Arc::clone(&status))),
             processes: Arc::new(Host(Arc::clone(&status))),

@@ -1,7 +1,7 @@
 //! The session directory and its management: services of the server.
 //!
 //! The directory is read, management changes and selects. Both are safe for any presentation: owner
-//! and directory stay in the server. [`SessionRecord`] is what a worker may do to its own record, and
+//! and directory stay in the server. [`SessionUpkeep`] looks after their files. [`SessionRecord`] is what a worker may do to its own record, and
 //! [`SessionProcess`] what a worker lets presentations do to itself.
 //!
 //! # Whose environment a session runs in
@@ -15,6 +15,8 @@
 //! somebody else has the session open. Coming back after a lost connection is no opening. The server
 //! keeps no environment, neither as it is nor as a digest.
 
+mod upkeep;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -23,6 +25,8 @@ use bezel_rpc::{Context, Events, State, service};
 use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use upkeep::{ImportSession, Imported, SessionUpkeep, SessionUpkeepClient};
 
 /// Which sessions there are.
 #[service("session-directory", version = "1.0")]

@@ -3,20 +3,24 @@
 //! Every call is judged by the principal that its connection has, never by an id in its arguments: an
 //! unknown session and somebody else's get the same answer. Summaries carry neither owner nor directory.
 //!
+//! Where the configuration says for how long sessions are kept, or how much they may take, old ones are deleted.
+//!
 //! The directory's state and its events are projected: each principal sees the sessions that it may
 //! reach, and does not learn that there are others.
 
 mod directory;
 mod management;
 mod record;
+mod retention;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod words;
 
 use bezel_api_server::ServerContext;
 use bezel_plugin::{Facet, FacetError};
 use bezel_sessions_contract::{
-    SessionDirectoryClient, SessionManagementClient, SessionRecordClient,
+    SessionDirectoryClient, SessionManagementClient, SessionRecordClient, SessionUpkeepClient,
 };
 
 /// The plugin's name in a manifest.
@@ -28,6 +32,7 @@ pub fn facet() -> Facet<ServerContext> {
         .provides::<SessionDirectoryClient>()
         .provides::<SessionManagementClient>()
         .provides::<SessionRecordClient>()
+        .provides::<SessionUpkeepClient>()
 }
 
 async fn set_up(cx: ServerContext) -> Result<(), FacetError> {
@@ -38,5 +43,7 @@ async fn set_up(cx: ServerContext) -> Result<(), FacetError> {
         &cx.fleet,
     )));
     cx.provide(SessionRecordClient::new(record::Record::new(&cx.fleet)));
+    cx.provide(SessionUpkeepClient::new(upkeep::UpkeepService::new(&cx)));
+    retention::keep(&cx, cx.config()?);
     Ok(())
 }

@@ -207,3 +207,135 @@ async fn a_client_hears_only_of_sessions_in_its_reach_and_of_their_end_too() {
         }
     }
 }
+
+mod retention {
+    use bezel_api_server::{ServerContext, SessionStatus};
+    use bezel_plugin::Facet;
+    use bezel_session_types::SessionId;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::retention::{Settings, once};
+
+    /// A facet that gives its context out, so that a pass can be made without waiting for its time.
+    async fn context() -> (FakeServerHost, ServerContext) {
+        let given: Arc<Mutex<Option<ServerContext>>> = Arc::default();
+        let giving = Arc::clone(&given);
+        let facet = Facet::new("probe", move |cx: ServerContext| {
+            *giving.lock().unwrap() = Some(cx);
+            async { Ok(()) }
+        });
+        let options = FakeServerOptions::default();
+        let host = FakeServerHost::start(vec![facet], options).await.unwrap();
+        let context = given.lock().unwrap().take().unwrap();
+        (host, context)
+    }
+
+    fn settings(text: serde_json::Value) -> Settings {
+        serde_json::from_value(text).unwrap()
+    }
+
+    /// Four sessions without a worker, the oldest first, of 100 bytes each.
+    fn four(host: &FakeServerHost) -> Vec<SessionId> {
+        let ids: Vec<SessionId> = (0..4)
+            .map(|number| host.fleet.add("me", &format!("/work/{number}")).session_id)
+            .collect();
+        for id in &ids {
+            host.fleet
+                .change(id, |session| session.status = SessionStatus::Closed);
+            host.fleet.files().sizes.insert(id.clone(), 100);
+        }
+        ids
+    }
+
+    #[tokio::test]
+    async fn without_settings_and_within_them_everything_is_kept() {
+        let (host, cx) = context().await;
+        four(&host);
+        for text in [
+            serde_json::json!({}),
+            serde_json::json!({ "max_bytes": 400 }),
+            serde_json::json!({ "keep_days": 36_500 }),
+        ] {
+            assert_eq!(once(&cx, &settings(text)).await.unwrap(), []);
+        }
+    }
+
+    #[tokio::test]
+    async fn beyond_the_bytes_the_oldest_go_until_the_rest_fits() {
+        let (host, cx) = context().await;
+        let ids = four(&host);
+        let deleted = once(&cx, &settings(serde_json::json!({ "max_bytes": 250 }))).await;
+        assert_eq!(deleted.unwrap(), ids[..2]);
+    }
+
+    #[tokio::test]
+    async fn what_runs_or_waits_is_never_deleted_however_old_it_is() {
+        let (host, cx) = context().await;
+        let ids = four(&host);
+        for (id, status) in ids
+            .iter()
+            .zip([SessionStatus::Active, SessionStatus::Unreachable])
+        {
+            host.fleet.change(id, |session| session.status = status);
+        }
+        host.fleet.files().pending.push(ids[2].clone());
+        // The sessions are from 1970.
+        let text = serde_json::json!({ "keep_days": 1, "max_bytes": 1 });
+        assert_eq!(once(&cx, &settings(text)).await.unwrap(), [ids[3].clone()]);
+    }
+}
+
+#[tokio::test]
+async fn files_are_for_clients_of_the_same_machine_alone() {
+    use bezel_context::CredentialId;
+    use bezel_sessions_contract::{ImportSession, SessionUpkeepClient};
+    let host = host().await;
+    let cx = Context::background();
+    let session = host.fleet.add("me", "/work/one");
+    host.fleet
+        .files()
+        .sizes
+        .insert(session.session_id.clone(), 5);
+    let import = ImportSession {
+        file: "/there/file".into(),
+        directory: None,
+        fallback: "/work/two".into(),
+    };
+    let near = host.client(owner("me", Workspaces::All)).await;
+    let upkeep = near.server().use_service::<SessionUpkeepClient>();
+    let id = session.session_id.clone();
+    upkeep
+        .export(&cx, id.clone(), "/there/out".into())
+        .await
+        .unwrap();
+    assert_eq!(host.fleet.files().exported.len(), 1);
+    let imported = upkeep.import(&cx, import.clone()).await.unwrap();
+    assert_eq!(imported.session.workspace_name, "two");
+    let relative = upkeep
+        .export(&cx, id.clone(), "out".into())
+        .await
+        .unwrap_err();
+    assert!(format!("{relative:?}").contains("absolute"), "{relative:?}");
+    let mut far = owner("me", Workspaces::All);
+    far.credential = Some(CredentialId::new("paired"));
+    let far = host.client(far).await;
+    let upkeep = far.server().use_service::<SessionUpkeepClient>();
+    let refused = [
+        format!(
+            "{:?}",
+            upkeep
+                .export(&cx, id.clone(), "/x".into())
+                .await
+                .unwrap_err()
+        ),
+        format!("{:?}", upkeep.import(&cx, import).await.unwrap_err()),
+    ];
+    for error in refused {
+        assert!(error.contains("own machine"), "{error}");
+    }
+    assert_eq!(upkeep.sizes(&cx).await.unwrap()[0].total(), 5);
+    assert_eq!(upkeep.check(&cx, id).await.unwrap().problems, []);
+    let stray = bezel_session_types::SessionId::new("no record");
+    assert!(upkeep.check(&cx, stray).await.is_err());
+}

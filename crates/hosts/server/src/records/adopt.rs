@@ -28,6 +28,18 @@ impl Records {
             source,
         })?;
         let unknown: Vec<SessionId> = ids.into_iter().filter(|id| !known.contains(id)).collect();
+        {
+            let files = files.clone();
+            if let Err(error) = blocking(move || files.abandon_all()).await {
+                tracing::warn!(%error, "files of a session that was not taken in remain");
+            }
+        }
+        for id in withdrawn.iter().filter(|id| known.contains(id)) {
+            // It died between taking the files out of sight and deleting the record.
+            if let Err(error) = self.delete(&Context::background(), id).await {
+                tracing::warn!(session = %id, %error, "a deletion could not be ended");
+            }
+        }
         if !withdrawn.is_empty() {
             let files = files.clone();
             let discarded =

@@ -6,8 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use bezel_api_server::PermissionMode;
-use bezel_session_types::{Message, SessionId, UserContent};
-use bezel_store::{Queries, ReadError, Reader};
+use bezel_session_types::{Message, SessionId, SessionSize, UserContent};
+use bezel_store::{OpenError, Queries, ReadError, Reader};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,8 @@ use super::title::shortened;
 const DATABASE: &str = "session.db";
 const CARD: &str = "session.json";
 const REMOVED: &str = ".removed-";
+/// Begins the name of a folder in which a session is being taken in.
+const COMING: &str = ".coming-";
 
 /// The folders of all sessions. Its calls wait for the file system.
 #[derive(Debug, Clone)]
@@ -44,6 +46,15 @@ pub(crate) struct Found {
     pub(crate) updated_at: Option<Timestamp>,
 }
 
+/// It could not be told whether something waits.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PendingError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
 impl SessionFiles {
     pub(crate) fn new(root: PathBuf) -> Self {
         SessionFiles { root }
@@ -61,7 +72,106 @@ impl SessionFiles {
 
     /// Where its long output is saved.
     pub(crate) fn output(&self, session_id: &SessionId) -> PathBuf {
-        self.folder(session_id).join("output")
+        self.output_in(&self.folder(session_id))
+    }
+
+    /// The database in a folder that has not got its name yet.
+    pub(crate) fn database_in(&self, folder: &Path) -> PathBuf {
+        folder.join(DATABASE)
+    }
+
+    /// The saved output in a folder.
+    pub(crate) fn output_in(&self, folder: &Path) -> PathBuf {
+        folder.join("output")
+    }
+
+    /// Whether there is a folder of this session.
+    pub(crate) fn has(&self, session_id: &SessionId) -> bool {
+        super::is_generated(session_id) && self.folder(session_id).is_dir()
+    }
+
+    /// Makes a folder out of sight for a session that is taken in.
+    pub(crate) fn begin(&self, session_id: &SessionId) -> io::Result<PathBuf> {
+        let folder = self.root.join(format!("{COMING}{session_id}"));
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
+        Ok(folder)
+    }
+
+    /// Gives the folder of a session that was taken in its card and its name: from now on it is found.
+    pub(crate) fn settle(&self, session_id: &SessionId, card: &Card) -> io::Result<()> {
+        let folder = self.root.join(format!("{COMING}{session_id}"));
+        std::fs::write(folder.join(CARD), serde_json::to_vec(card)?)?;
+        let place = self.folder(session_id);
+        std::fs::rename(&folder, &place)?;
+        // What is in it was brought to the disk by its writer; its name is here.
+        std::fs::File::open(&self.root)?.sync_all()
+    }
+
+    /// Deletes the folder of a session that was not taken in after all.
+    pub(crate) fn abandon(&self, session_id: &SessionId) -> io::Result<()> {
+        match std::fs::remove_dir_all(self.root.join(format!("{COMING}{session_id}"))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            abandoned => abandoned,
+        }
+    }
+
+    /// Deletes what an earlier life of the server was taking in. Nobody does that now.
+    pub(crate) fn abandon_all(&self) -> io::Result<()> {
+        for name in self.names()? {
+            if let Some(id) = name.strip_prefix(COMING) {
+                self.abandon(&SessionId::new(id))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the session takes of the disk. What goes while it is looked at counts nothing.
+    pub(crate) fn size(&self, session_id: &SessionId) -> SessionSize {
+        let mut size = SessionSize {
+            session_id: session_id.clone(),
+            database: 0,
+            log: 0,
+            output: 0,
+        };
+        let mut folders = vec![self.folder(session_id)];
+        let mut outermost = true;
+        while let Some(folder) = folders.pop() {
+            for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let Ok(metadata) = file.metadata() else {
+                    continue;
+                };
+                let name = file.file_name();
+                let name = name.to_string_lossy();
+                let counted = match outermost.then_some(&*name) {
+                    _ if metadata.is_dir() => {
+                        folders.push(file.path());
+                        continue;
+                    }
+                    Some(DATABASE) => &mut size.database,
+                    Some(name) if name.starts_with(DATABASE) => &mut size.log,
+                    _ => &mut size.output,
+                };
+                *counted += metadata.len();
+            }
+            outermost = false;
+        }
+        size
+    }
+
+    /// Whether something in the session waits for a worker: an operation, or an admitted message.
+    pub(crate) fn is_pending(&self, session_id: &SessionId) -> Result<bool, PendingError> {
+        let reader = match Reader::open(self.database(session_id)) {
+            Ok(reader) => reader,
+            Err(OpenError::Missing { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let pending = reader.read(|queries| {
+            Ok(!queries.keys("operation/")?.is_empty() || !queries.inbox_lanes()?.is_empty())
+        });
+        Ok(pending?)
     }
 
     /// Makes the folder and its card where they are missing.

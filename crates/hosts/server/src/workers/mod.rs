@@ -80,6 +80,11 @@ impl Workers {
         Workers(Arc::new(shared))
     }
 
+    /// Who starts workers, and does errands.
+    pub(crate) fn launcher(&self) -> Arc<dyn WorkerLauncher> {
+        Arc::clone(&self.0.launcher)
+    }
+
     /// From now on workers can be launched.
     pub(crate) fn open(&self, server: &Arc<dyn Connect>) {
         self.0.server.get_or_init(|| Arc::downgrade(server));

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bezel_context::{CancelHandle, Context, Spawner};
-use bezel_session_types::{SessionId, ToolInvocation};
+use bezel_session_types::{SCRATCH_PREFIX, SessionId, ToolInvocation};
 use bezel_tools_contract::{BackgroundDetails, CommandStatus};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -39,7 +39,7 @@ const END_WAIT: Duration = Duration::from_secs(4);
 
 /// How the names of a session's scratch directories begin.
 fn scratch_prefix(session: &SessionId) -> String {
-    format!("bezel-commands-{session}-")
+    format!("{SCRATCH_PREFIX}{session}-")
 }
 
 /// Removes the scratch directories that dead owners of the session have left.

@@ -63,6 +63,20 @@ impl Tree {
             .read(|queries| queries.path(tip, limit))
     }
 
+    /// The first `limit` entries that follow `after` on the path to `tip`; `None` where the path does not go
+    /// through it. However long the path is, it costs what the page costs: for going on downwards after a jump.
+    pub fn path_after(
+        &self,
+        tip: &EntryId,
+        after: &EntryId,
+        limit: usize,
+    ) -> Result<Option<Page>, ReadError> {
+        self.harness
+            .session()
+            .store
+            .read(|queries| queries.path_after(tip, after, limit))
+    }
+
     /// The last `limit` entries of a lane.
     pub fn recent(&self, lane: &LaneName, limit: usize) -> Result<Page, ReadError> {
         match self.leaf(lane) {

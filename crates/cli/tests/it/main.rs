@@ -7,6 +7,7 @@
 
 mod configuration;
 mod deaths;
+mod files;
 mod home;
 mod keys;
 mod namespaces;

@@ -27,7 +27,7 @@ pub fn home_with(server: &FakeModelServer, format: WireFormat, kind: &str) -> Ho
     home
 }
 
-async fn chat(turns: impl IntoIterator<Item = Turn>) -> (FakeModelServer, Home) {
+pub async fn chat(turns: impl IntoIterator<Item = Turn>) -> (FakeModelServer, Home) {
     let server = FakeModelServer::start(Script::new(turns)).await.unwrap();
     let home = home_with(&server, WireFormat::OpenAiChat, "openai");
     (server, home)

@@ -1,14 +1,15 @@
-//! Session databases without a record: found, read and given one.
+//! Session databases without a record, found or taken in: they are given one.
 
 use std::path::PathBuf;
 
 use bezel_api_server::{FleetError, ManagedSession};
-use bezel_context::Context;
+use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::SessionId;
 
 use super::files::{Card, Found};
-use super::{Record, Records, RecordsError};
+use super::{OUTSIDE, Record, Records, RecordsError, shortened};
 use crate::blocking::blocking;
+use crate::workspace::Location;
 
 impl Records {
     /// Gives a record to every session database that has none. Waits for the disk only where there is
@@ -65,6 +66,64 @@ impl Records {
             }
         }
         Ok(())
+    }
+
+    /// Gives a session that was taken in its place and its record. `may_use` judges the workspace.
+    pub(crate) async fn take_in(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        owner: &str,
+        title: &str,
+        location: Location,
+        may_use: impl Fn(&WorkspaceId) -> bool,
+    ) -> Result<ManagedSession, FleetError> {
+        let _line = self.0.line.lock().await;
+        let (workspace_id, new) = self.workspace_of(location.root.clone());
+        if !may_use(&workspace_id) {
+            return Err(FleetError::Directory {
+                directory: location.directory.display().to_string(),
+                reason: OUTSIDE.into(),
+            });
+        }
+        let now = self.0.clock.now();
+        let card = Card {
+            owner: owner.into(),
+            workspace_root: location.root,
+            directory: location.directory.clone(),
+            permission_mode: Default::default(),
+            created_at: now,
+        };
+        let (files, id) = (self.0.files.clone(), session_id.clone());
+        let settled = blocking(move || files.settle(&id, &card)).await;
+        settled.map_err(|error| {
+            FleetError::Storage(format!(
+                "cannot give session {session_id} its place in {}: {error}",
+                self.0.files.root().display()
+            ))
+        })?;
+        let record = Record {
+            session_id: session_id.clone(),
+            title: shortened(title),
+            owner: owner.into(),
+            workspace_id,
+            directory: location.directory,
+            model: None,
+            thinking_level: None,
+            permission_mode: Default::default(),
+            created_at: now,
+            updated_at: now,
+        };
+        // A crash before this leaves a folder with a card, which the next start adopts.
+        let inserted = self.insert(cx, record, new).await;
+        if inserted.is_err() {
+            let (files, id) = (self.0.files.clone(), session_id.clone());
+            let removed = blocking(move || files.withdraw(&id).and_then(|()| files.discard(&id)));
+            if let Err(error) = removed.await {
+                tracing::warn!(session = %session_id, %error, "a session that was not recorded remains");
+            }
+        }
+        inserted
     }
 
     async fn adopt_one(&self, owner: &str, found: Found) -> Result<ManagedSession, FleetError> {

@@ -215,56 +215,6 @@ impl Records {
         self.insert(cx, record, new).await
     }
 
-    /// Gives a session that was taken in its place and its record. `may_use` judges the workspace.
-    pub(crate) async fn take_in(
-        &self,
-        cx: &Context,
-        session_id: &SessionId,
-        owner: &str,
-        title: &str,
-        location: Location,
-        may_use: impl Fn(&WorkspaceId) -> bool,
-    ) -> Result<ManagedSession, FleetError> {
-        let _line = self.0.line.lock().await;
-        let (workspace_id, new) = self.workspace_of(location.root.clone());
-        if !may_use(&workspace_id) {
-            return Err(FleetError::Directory {
-                directory: location.directory.display().to_string(),
-                reason: OUTSIDE.into(),
-            });
-        }
-        let now = self.0.clock.now();
-        let card = Card {
-            owner: owner.into(),
-            workspace_root: location.root,
-            directory: location.directory.clone(),
-            permission_mode: Default::default(),
-            created_at: now,
-        };
-        let (files, id) = (self.0.files.clone(), session_id.clone());
-        let settled = blocking(move || files.settle(&id, &card)).await;
-        settled.map_err(|error| {
-            FleetError::Storage(format!(
-                "cannot give session {session_id} its place in {}: {error}",
-                self.0.files.root().display()
-            ))
-        })?;
-        let record = Record {
-            session_id: session_id.clone(),
-            title: shortened(title),
-            owner: owner.into(),
-            workspace_id,
-            directory: location.directory,
-            model: None,
-            thinking_level: None,
-            permission_mode: Default::default(),
-            created_at: now,
-            updated_at: now,
-        };
-        // A crash before this leaves a folder with a card, which the next start adopts.
-        self.insert(cx, record, new).await
-    }
-
     /// The workspace of a location, recorded where it is new. `may_use` judges it.
     pub(crate) async fn register(
         &self,

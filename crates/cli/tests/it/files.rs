@@ -1,0 +1,199 @@
+//! Sessions as files: taken along and in, checked, measured, deleted for good.
+
+use std::path::{Path, PathBuf};
+
+use bezel_testkit::Turn;
+use serde_json::Value;
+
+use crate::home::Home;
+use crate::runs::chat;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// Everything below a directory.
+fn below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(below(&path));
+        }
+        found.push(path);
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_travels_to_another_home_as_one_file_and_goes_on_there() {
+    let (_server, home) = chat([Turn::text("A secret number: 4711.")]).await;
+    home.run(&["run", "tell me"]).succeeded();
+    let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
+    let id = listed[0]["session_id"].as_str().unwrap();
+    // Its worker runs still.
+    home.run(&["session", "export", id, "taken.bezel"])
+        .succeeded();
+    home.run(&["session", "export", id, "taken.bezel"])
+        .failed(1, "is there already");
+    let file = home.project().join("taken.bezel");
+
+    let (server, other) = chat([Turn::text("It was 4711.")]).await;
+    let imported = other.run(&["session", "import", file.to_str().unwrap(), "--json"]);
+    let imported = json(&imported.succeeded().stdout);
+    let new = imported["session"]["session_id"].as_str().unwrap();
+    assert_ne!(new, id);
+    assert_eq!(imported["summary"]["origin"], id);
+    assert_eq!(imported["session"]["title"], "tell me");
+    assert_eq!(
+        imported["session"]["status"], "closed",
+        "nothing runs by itself"
+    );
+    other
+        .run(&["run", "--session", new, "which was it?"])
+        .succeeded();
+    let body = server.last_body().to_string();
+    assert!(body.contains("4711") && body.contains("tell me"), "{body}");
+    other.run(&["session", "check", "--all"]).succeeded();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_file_of_another_program_is_taken_in_and_what_is_none_is_refused() {
+    let (server, home) = chat([Turn::text("Yes.")]).await;
+    let file = home.project().join("rollout.jsonl");
+    let line = |kind: &str, payload: Value| {
+        serde_json::json!({ "timestamp": "2026-01-02T03:04:05Z", "type": kind, "payload": payload })
+            .to_string()
+    };
+    let call = serde_json::json!({ "type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c1" });
+    let said = serde_json::json!({ "type": "message", "role": "user",
+        "content": [ { "type": "input_text", "text": "list the moons" } ] });
+    let lines = [
+        line(
+            "session_meta",
+            serde_json::json!({ "id": "x", "cwd": "/nowhere/at/all" }),
+        ),
+        line("response_item", said),
+        line("response_item", call),
+        "{ torn".to_owned(),
+    ];
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let told = home.run(&["session", "import", "rollout.jsonl"]);
+    let told = &told.succeeded().stdout;
+    for text in [
+        "list the moons",
+        "Codex",
+        "1 × unreadable line",
+        "bezel --session ",
+    ] {
+        assert!(told.contains(text), "{text}: {told}");
+    }
+    home.run(&["run", "--continue", "are there more?"])
+        .succeeded();
+    let body = server.last_body().to_string();
+    assert!(
+        body.contains("list the moons") && body.contains("is not known"),
+        "{body}"
+    );
+
+    std::fs::write(&file, "nothing of the kind").unwrap();
+    home.run(&["session", "import", "rollout.jsonl"])
+        .failed(1, "rollout.jsonl is no session that Bezel knows");
+    home.run(&["session", "import", "missing.jsonl"])
+        .failed(1, "missing.jsonl");
+    let sessions = home.bezel().join("data/sessions");
+    let left = std::fs::read_dir(sessions).unwrap().count();
+    assert_eq!(left, 1, "what was not taken in has left something");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_session_is_found_by_a_check_that_changes_nothing() {
+    let (_server, home) = chat([Turn::text("One.")]).await;
+    home.run(&["run", "hello"]).succeeded();
+    let whole = home.run(&["session", "check", "--all"]);
+    assert!(whole.succeeded().stdout.contains("whole"), "{whole:#?}");
+    home.run(&["server", "stop"]).succeeded();
+    let databases = below(&home.bezel().join("data/sessions"));
+    let database = databases
+        .iter()
+        .find(|path| path.ends_with("session.db"))
+        .unwrap();
+    let mut bytes = std::fs::read(database).unwrap();
+    bytes.truncate(bytes.len() / 2);
+    std::fs::write(database, &bytes).unwrap();
+    let found = home.run(&["session", "check", "--all"]);
+    assert_eq!(found.status, Some(1), "{found:#?}");
+    assert!(
+        found.stdout.contains("damaged") && found.stdout.contains("restore"),
+        "{found:#?}"
+    );
+    assert_eq!(
+        std::fs::read(database).unwrap(),
+        bytes,
+        "the check changed the file"
+    );
+    let report = json(&home.run(&["session", "check", "--all", "--json"]).stdout);
+    assert_eq!(report[0]["problems"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_deleted_leaves_nothing_and_does_not_come_back() {
+    let (_server, home) = chat([Turn::text("One.")]).await;
+    home.run(&["run", "hello"]).succeeded();
+    let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
+    let id = listed[0]["session_id"].as_str().unwrap();
+    let sizes = json(&home.run(&["session", "size", "--json"]).succeeded().stdout);
+    assert_eq!(sizes[0]["session_id"], id);
+    assert!(sizes[0]["database"].as_u64().unwrap() > 0, "{sizes}");
+    assert!(
+        home.run(&["session", "size"])
+            .succeeded()
+            .stdout
+            .contains("in 1 sessions")
+    );
+    let scratch = std::env::temp_dir().join(format!("bezel-commands-{id}-left"));
+    std::fs::create_dir(&scratch).unwrap();
+    // Its worker still runs.
+    home.run(&["session", "delete", id]).succeeded();
+    let named: Vec<_> = below(&home.bezel())
+        .into_iter()
+        .filter(|path| path.to_string_lossy().contains(id))
+        .collect();
+    assert_eq!(named, Vec::<PathBuf>::new());
+    assert!(!scratch.exists());
+    assert_eq!(home.workers(), []);
+    home.run(&["server", "stop"]).succeeded();
+    assert_eq!(
+        home.run(&["session", "list", "--json"]).succeeded().stdout,
+        "[]\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_a_crash_cut_off_is_ended_by_the_next_start() {
+    let (_server, home) = chat([Turn::text("One.")]).await;
+    home.run(&["run", "hello"]).succeeded();
+    let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
+    let id = listed[0]["session_id"].as_str().unwrap();
+    home.run(&["server", "stop"]).succeeded();
+    // The files are out of sight already, the record is there still; something else was being taken in.
+    let sessions = home.bezel().join("data/sessions");
+    std::fs::rename(sessions.join(id), sessions.join(format!(".removed-{id}"))).unwrap();
+    std::fs::create_dir(sessions.join(format!(".coming-{id}"))).unwrap();
+    assert_eq!(
+        home.run(&["session", "list", "--json"]).succeeded().stdout,
+        "[]\n"
+    );
+    assert_eq!(below(&sessions), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn old_sessions_are_kept_unless_the_configuration_says_otherwise() {
+    let home = Home::new();
+    home.configure("[session]\nkeep_days = 0\n");
+    home.run(&["config", "check"]).failed(2, "keep_days");
+    home.configure("[session]\nkeep_days = 30\nmax_bytes = 1000000000\n");
+    home.run(&["config", "check"]).succeeded();
+    let shown = home.run(&["config", "show"]);
+    assert!(shown.succeeded().stdout.contains("keep_days"), "{shown:#?}");
+}

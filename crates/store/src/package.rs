@@ -162,6 +162,12 @@ impl Package {
         outputs: &Path,
         named: &Path,
     ) -> Result<(), PackageError> {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(database)
+            .map_err(|source| io_error(database, source))?;
         copy(&self.connection, database)
             .and_then(|()| {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -101,6 +101,8 @@ fn a_session_travels_as_one_file_with_its_output_and_what_names_it() {
         .unwrap();
     assert_eq!(fs::read(there.join("i1.txt")).unwrap(), b"long \xff output");
     assert_eq!(listing(&there), ["i1.txt"]);
+    let mode = fs::metadata(&elsewhere.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     let store = elsewhere.open();
     let tip = store
         .read(|queries| queries.tip(&LaneName::main()))

@@ -16,6 +16,7 @@ use crate::config::HarnessConfig;
 use crate::events::{HarnessEvents, Hub};
 use crate::hooks::Hooks;
 use crate::lane::{Lane, LaneCore};
+use crate::requests::Channels;
 use crate::tools::ToolSet;
 use crate::tree::Tree;
 
@@ -136,6 +137,7 @@ pub(crate) struct Session {
     pub(crate) config: HarnessConfig,
     pub(crate) hub: Hub,
     pub(crate) hooks: Hooks,
+    pub(crate) channels: Channels,
     /// Ends when the session is closed; every run's context is its child.
     pub(crate) root: Context,
     close: CancelHandle,
@@ -186,6 +188,8 @@ impl Harness {
             opened.extend(core.found());
             lanes.insert(name, Arc::new(core));
         }
+        let channels = Channels::default();
+        channels.restore(lanes.values());
         let session = Session {
             id: session_id,
             directory,
@@ -195,6 +199,7 @@ impl Harness {
             config,
             hub: Hub::default(),
             hooks: Hooks::new(),
+            channels,
             root,
             close,
             tools: RwLock::default(),
@@ -333,6 +338,13 @@ impl Session {
 
     pub(crate) fn closed(&self) -> bool {
         self.root.is_cancelled()
+    }
+
+    /// Every lane that was used or asked for.
+    pub(crate) fn all_lanes(self: &Arc<Self>) -> Vec<Lane> {
+        let lanes = self.lanes();
+        let lane = |core: &Arc<LaneCore>| Lane::new(Arc::clone(self), Arc::clone(core));
+        lanes.values().map(lane).collect()
     }
 
     fn lanes(&self) -> MutexGuard<'_, BTreeMap<LaneName, Arc<LaneCore>>> {

@@ -15,9 +15,11 @@ mod events;
 mod harness;
 mod hooks;
 mod lane;
+mod memos;
 mod operation;
 mod recovery;
 mod request;
+mod requests;
 mod retry;
 mod run;
 mod state;
@@ -41,6 +43,9 @@ pub use hooks::{
     ToolVerdict,
 };
 pub use lane::{AbortError, CompactError, Lane, LaneOutcome, ResumeError, Resumed};
+pub use requests::{
+    ChannelError, ChannelId, PendingRequests, RequestChannel, SubmitError, WaitError,
+};
 pub use state::{LaneSnapshot, LaneWatch, LiveCall};
 pub use tools::{ToolIdentity, ToolRegistration, ToolSet};
 pub use tree::{AppendError, Tree};

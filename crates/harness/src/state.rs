@@ -20,7 +20,9 @@ use crate::context::trim_view;
 use crate::events::{EventKind, HarnessEvents};
 use crate::harness::OpenLane;
 use crate::lane::Lane;
-use crate::operation::{Operation, operation_key};
+use crate::memos::{Notes, left_behind};
+use crate::operation::{Call, CallPhase, Operation, Phase, operation_key};
+use crate::requests::load_notes;
 
 /// One lane of a session.
 pub(crate) struct LaneCore {
@@ -53,6 +55,8 @@ pub(crate) struct LaneState {
     pub(crate) calls: Vec<LiveCall>,
     /// Results of calls that settled here and could not be written.
     pub(crate) unwritten: HashMap<InvocationId, ToolResultMessage>,
+    /// Memos and requests of the operation's calls.
+    pub(crate) notes: Notes,
     phase: Option<RunPhase>,
 }
 
@@ -172,6 +176,9 @@ impl LaneCore {
             state.inbox = queries.inbox(name)?;
             state.operation = queries.value(&operation_key(name))?;
             state.found = state.operation.is_some();
+            if let Some(operation) = &state.operation {
+                state.notes = load_notes(queries, &operation.id)?;
+            }
             Ok(())
         })?;
         Ok(core)
@@ -235,6 +242,22 @@ impl LaneState {
         }
     }
 
+    /// A call of the open operation that has not settled.
+    pub(crate) fn open_call(&self, invocation: &InvocationId) -> Option<(&Operation, &Call)> {
+        let operation = self.operation.as_ref()?;
+        let Phase::Tools { calls, .. } = &operation.phase else {
+            return None;
+        };
+        let call = calls.iter().find(|call| call.invocation_id == *invocation);
+        let open = |call: &&Call| {
+            matches!(
+                call.phase,
+                CallPhase::Planned | CallPhase::EffectPending { .. }
+            )
+        };
+        Some((operation, call.filter(open)?))
+    }
+
     pub(crate) fn queued(&self) -> Arc<[QueuedMessage]> {
         let queued = self
             .inbox
@@ -281,7 +304,9 @@ impl Lane {
             OperationChange::Set(operation) => transaction.set_value(key(), operation),
             OperationChange::Clear => transaction.delete_value(key()),
         }
+        let left = left_behind(state, &operation, &mut transaction);
         let committed = self.session.store.commit(transaction)?;
+        self.forget(state, left);
         state.tip = tip;
         match operation {
             OperationChange::Keep => {}

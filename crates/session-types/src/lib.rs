@@ -7,6 +7,7 @@ mod ids;
 mod message;
 mod model;
 mod provider;
+mod request;
 mod run;
 mod tool;
 mod upkeep;
@@ -26,9 +27,10 @@ pub use provider::{
     ModelEvent, ModelRequest, ModelStream, Provider, ProviderError, ProviderErrorKind,
     RequestOptions, ToolDefinition,
 };
+pub use request::{PendingRequest, SubmitOutcome};
 pub use run::{Delivery, QueuedMessage, RunOutcome, RunPhase, RunState};
 pub use tool::{
-    ExecutionMode, FileChange, Progress, Replay, Tool, ToolError, ToolHost, ToolInvocation,
-    ToolOutput, ToolSpec,
+    ExecutionMode, FileChange, MemoError, Progress, Replay, Tool, ToolError, ToolHost,
+    ToolInvocation, ToolOutput, ToolSpec,
 };
 pub use upkeep::{CheckProblem, CheckSummary, ImportSummary, SessionSize, SourceFormat};

@@ -75,7 +75,8 @@ pub struct ToolInvocation {
     pub host: Arc<dyn ToolHost>,
 }
 
-/// What the harness offers to a running call. Everything fails quietly once the call has settled.
+/// What the harness offers to a running call. Once the call has settled, what it shows is dropped and
+/// what it notes is refused.
 pub trait ToolHost: Send + Sync {
     /// The directory of the session's location.
     fn directory(&self) -> &Path;
@@ -85,6 +86,40 @@ pub trait ToolHost: Send + Sync {
 
     /// A new file for output that is too long to show, kept with the session. Named in the result.
     fn output_file(&self, invocation: &InvocationId) -> PathBuf;
+
+    /// What the call noted under `name`, in this process or in one before it.
+    fn memo(&self, name: &str) -> Result<Option<Value>, MemoError>;
+
+    /// Notes `value` under `name` in place of what was there; `None` takes it out. It survives
+    /// `kill -9`, a replayed call finds it again, and it goes with the commit that settles the call.
+    fn set_memo(&self, name: &str, value: Option<&Value>) -> Result<(), MemoError>;
+}
+
+/// A memo that could not be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemoError {
+    /// The name cannot be one.
+    #[error("`{name}` cannot name a memo: a name has at least one character and no colon")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The call is not the one that runs under this id: it settled, or was replaced.
+    #[error("call {invocation_id} does not run any more: its memos went when it settled")]
+    Settled {
+        /// Which call.
+        invocation_id: InvocationId,
+    },
+    /// The session could not be read or written.
+    #[error("memo `{name}` of call {invocation_id}: {message}")]
+    Storage {
+        /// Which call.
+        invocation_id: InvocationId,
+        /// Which memo.
+        name: String,
+        /// What the database says.
+        message: String,
+    },
 }
 
 /// What a running call shows.

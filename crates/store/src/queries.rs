@@ -234,6 +234,15 @@ impl<'connection> Queries<'connection> {
         )
     }
 
+    /// The values whose key begins with `prefix`, with their keys and in their order.
+    pub fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, ReadError> {
+        self.rows(
+            r#"SELECT key, value FROM "values" WHERE key >= ?1 AND key < ?2 ORDER BY key"#,
+            params![prefix, prefix_end(prefix)],
+            |row| Ok((row.get(0)?, json(row, 1)?)),
+        )
+    }
+
     /// The admitted messages of a lane, in order of admission.
     pub fn inbox(&self, lane: &LaneName) -> Result<Vec<InboxRow>, ReadError> {
         self.rows(

@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    CommandId, Delivery, Entry, EntryId, LaneName, ModelRef, OperationId, QueuedMessage, RunState,
-    ThinkingLevel, UserMessage,
+    CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
+    PendingRequest, QueuedMessage, RunState, SubmitOutcome, ThinkingLevel, UserMessage,
 };
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{Admission, LaneError, LedgerTotals, Outcome, PromptError, SessionIdentity};
 use crate::events::AgentEvent;
-use crate::hooks::{AfterRequestHook, AfterToolHook, BeforeRequestHook, BeforeToolHook};
+use crate::hooks::{
+    AfterRequestHook, AfterToolHook, ApproveToolHook, BeforeRequestHook, BeforeToolHook,
+};
+use crate::requests::{OpenRequestsError, SubmitError, WaitError};
 
 /// The session behind [`crate::Agent`].
 pub trait AgentBackend: Send + Sync {
@@ -29,6 +33,15 @@ pub trait AgentBackend: Send + Sync {
     fn subscribe(&self) -> mpsc::UnboundedReceiver<Arc<AgentEvent>>;
     /// Registers a hook under its plugin's name; dropping the guard takes it out.
     fn hook(&self, plugin: &str, hook: AnyHook) -> HookGuard;
+    /// Opens a plugin's channel of durable requests, with the JSON Schemas of request and response. What
+    /// an earlier process left asked is pending at once.
+    fn requests(
+        &self,
+        plugin: &str,
+        id: &str,
+        request: &Value,
+        response: &Value,
+    ) -> Result<Arc<dyn RequestsBackend>, OpenRequestsError>;
     /// See [`crate::SessionTree::recent`].
     fn recent(
         &self,
@@ -51,12 +64,34 @@ pub type HookGuard = Box<dyn std::any::Any + Send>;
 pub enum AnyHook {
     /// See [`crate::Hooks::before_tool`].
     BeforeTool(BeforeToolHook),
+    /// See [`crate::Hooks::approve_tool`].
+    ApproveTool(ApproveToolHook),
     /// See [`crate::Hooks::after_tool`].
     AfterTool(AfterToolHook),
     /// See [`crate::Hooks::before_request`].
     BeforeRequest(BeforeRequestHook),
     /// See [`crate::Hooks::after_response`].
     AfterResponse(AfterRequestHook),
+}
+
+/// The channel behind [`crate::DurableRequests`].
+pub trait RequestsBackend: Send + Sync {
+    /// What waits, in the order of asking, now and from now on.
+    fn pending(&self) -> watch::Receiver<Arc<[PendingRequest<Arc<Value>>]>>;
+    /// See [`crate::DurableRequests::wait`].
+    fn wait<'a>(
+        &'a self,
+        cx: &'a Context,
+        invocation: &'a InvocationId,
+        request: Value,
+    ) -> BoxFuture<'a, Result<Arc<Value>, WaitError>>;
+    /// See [`crate::DurableRequests::submit`].
+    fn submit<'a>(
+        &'a self,
+        cx: &'a Context,
+        invocation: &'a InvocationId,
+        response: Value,
+    ) -> BoxFuture<'a, Result<SubmitOutcome, SubmitError>>;
 }
 
 /// The lane behind [`crate::Lane`].

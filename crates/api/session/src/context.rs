@@ -13,6 +13,7 @@ use crate::catalogue::{ProviderCatalogue, ProviderDraft};
 use crate::events::AgentEvents;
 use crate::hooks::Hooks;
 use crate::prompt::PromptDraft;
+use crate::requests::{DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue};
 use crate::tools::ToolDraft;
 
 /// What a session facet may touch.
@@ -86,6 +87,15 @@ impl SessionContext {
             catalogue: ProviderCatalogue(parts.providers.clone()),
             scope,
         }
+    }
+
+    /// Binds a declared kind of durable request to this session. What an earlier process left asked is
+    /// pending as soon as this returns, so that whoever attaches finds it. Bound twice, it is the same.
+    pub fn durable_requests<Request: RequestValue, Response: RequestValue>(
+        &self,
+        definition: &DurableRequestDefinition<Request, Response>,
+    ) -> Result<DurableRequests<Request, Response>, OpenRequestsError> {
+        DurableRequests::open(definition, &*self.backend, &self.scope)
     }
 
     /// The right to end this worker, where the manifest grants `session.retire`.

@@ -34,6 +34,15 @@ pub enum BeforeTool {
     Block(String),
 }
 
+/// What a permission says of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApproveTool {
+    /// It may run with these arguments.
+    Allow,
+    /// It may not; the model reads the reason.
+    Deny(String),
+}
+
 /// A model request before it is sent.
 #[derive(Debug, Clone)]
 pub struct RequestDraft {
@@ -48,6 +57,8 @@ pub struct RequestDraft {
 pub(crate) type HookResult<T> = BoxFuture<'static, Result<T, FacetError>>;
 pub(crate) type BeforeToolHook =
     Arc<dyn Fn(Context, ToolCallView) -> HookResult<BeforeTool> + Send + Sync>;
+pub(crate) type ApproveToolHook =
+    Arc<dyn Fn(Context, ToolCallView) -> HookResult<ApproveTool> + Send + Sync>;
 pub(crate) type AfterToolHook =
     Arc<dyn Fn(Context, ToolCallView, ToolOutput) -> HookResult<ToolOutput> + Send + Sync>;
 pub(crate) type BeforeRequestHook =
@@ -74,6 +85,21 @@ impl Hooks {
         Fut: Future<Output = Result<BeforeTool, FacetError>> + Send + 'static,
     {
         self.register(AnyHook::BeforeTool(Arc::new(move |cx, call| {
+            hook(cx, call).boxed()
+        })));
+    }
+
+    /// Says whether a tool may run with exactly these arguments: after all `before_tool` hooks, so that
+    /// nothing changes what was approved, and before anything is recorded of the call. It may wait for a
+    /// person: it has no deadline and ends with the turn. An error denies; the first denial ends the
+    /// chain. A call that a crash cut off here is cleared again, under the same invocation id; one that
+    /// is run again because it is safe to replay was approved before and is not asked about again.
+    pub fn approve_tool<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, ToolCallView) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ApproveTool, FacetError>> + Send + 'static,
+    {
+        self.register(AnyHook::ApproveTool(Arc::new(move |cx, call| {
             hook(cx, call).boxed()
         })));
     }

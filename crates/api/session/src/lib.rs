@@ -140,6 +140,7 @@ mod context;
 mod events;
 mod hooks;
 mod prompt;
+mod requests;
 mod tools;
 
 #[doc(hidden)]
@@ -158,8 +159,12 @@ pub use catalogue::{
 pub use context::SessionParts;
 pub use context::{RETIRE, Retirement, SessionContext};
 pub use events::{AgentEvent, AgentEvents, EventBody};
-pub use hooks::{BeforeTool, Hooks, RequestDraft, ToolCallView};
+pub use hooks::{ApproveTool, BeforeTool, Hooks, RequestDraft, ToolCallView};
 pub use prompt::{PromptDraft, SystemPrompt};
+pub use requests::{
+    DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue, SubmitError,
+    WaitError,
+};
 pub use tools::{RegisteredTool, ToolDraft, ToolIdentity, ToolSet};
 
 /// A facet for session hosts.

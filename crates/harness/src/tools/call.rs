@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bezel_context::span;
 use bezel_session_types::{
-    InvocationId, Progress, ResultContent, Tool, ToolError, ToolHost, ToolInvocation, ToolOutput,
-    ToolResultMessage,
+    InvocationId, MemoError, OperationId, Progress, ResultContent, Tool, ToolError, ToolHost,
+    ToolInvocation, ToolOutput, ToolResultMessage,
 };
 use bezel_store::Committed;
 use serde_json::{Value, json};
@@ -72,6 +72,7 @@ impl Run {
         self.show(&call_id, &pending);
         let host = Arc::new(CallHost {
             lane: self.lane.clone(),
+            operation_id: pending.operation_id.clone(),
             invocation_id: pending.invocation_id.clone(),
             settled: AtomicBool::new(false),
         });
@@ -325,6 +326,7 @@ fn new_output_file(session: &Session, invocation: &InvocationId) -> PathBuf {
 /// What a running call is offered.
 struct CallHost {
     lane: Lane,
+    operation_id: OperationId,
     invocation_id: InvocationId,
     settled: AtomicBool,
 }
@@ -360,5 +362,18 @@ impl ToolHost for CallHost {
 
     fn output_file(&self, invocation: &InvocationId) -> PathBuf {
         new_output_file(&self.lane.session, invocation)
+    }
+
+    fn memo(&self, name: &str) -> Result<Option<Value>, MemoError> {
+        let settled = || self.settled.load(Ordering::Acquire);
+        self.lane
+            .memo(&self.operation_id, &self.invocation_id, settled, name)
+    }
+
+    fn set_memo(&self, name: &str, value: Option<&Value>) -> Result<(), MemoError> {
+        let settled = || self.settled.load(Ordering::Acquire);
+        let (operation, invocation) = (&self.operation_id, &self.invocation_id);
+        self.lane
+            .set_memo(operation, invocation, settled, name, value)
     }
 }

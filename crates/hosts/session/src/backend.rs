@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend};
-use bezel_api_session::{AgentEvent, LaneError, LedgerTotals, SessionIdentity};
-use bezel_harness::Harness;
+use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
+use bezel_api_session::{AgentEvent, LaneError, LedgerTotals, OpenRequestsError, SessionIdentity};
+use bezel_harness::{ChannelId, Harness};
 use bezel_session_types::{Entry, EntryId, LaneName};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::events::Bus;
 use crate::hooks;
 use crate::lane::HostLane;
+use crate::requests::HostRequests;
 
 pub(crate) struct HostAgent {
     pub(crate) identity: SessionIdentity,
@@ -47,6 +49,23 @@ impl AgentBackend for HostAgent {
 
     fn hook(&self, plugin: &str, hook: AnyHook) -> HookGuard {
         hooks::register(&self.harness, plugin, hook)
+    }
+
+    fn requests(
+        &self,
+        plugin: &str,
+        id: &str,
+        request: &Value,
+        response: &Value,
+    ) -> Result<Arc<dyn RequestsBackend>, OpenRequestsError> {
+        let channel = ChannelId::new(plugin, id);
+        match self.harness.requests(channel, request, response) {
+            Ok(channel) => Ok(Arc::new(HostRequests(channel))),
+            Err(error) => Err(OpenRequestsError {
+                id: id.to_owned(),
+                reason: error.to_string(),
+            }),
+        }
     }
 
     fn recent(

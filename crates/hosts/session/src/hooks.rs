@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bezel_api_session::backend::{AnyHook, HookGuard};
-use bezel_api_session::{BeforeTool, RequestDraft, ToolCallView};
+use bezel_api_session::{ApproveTool, BeforeTool, RequestDraft, ToolCallView};
 use bezel_harness::{
-    Harness, HookError, PendingAnswer, PendingCall, PendingRequest, RequestPatch, SettledCall,
-    ToolPatch, ToolVerdict,
+    Approval, Harness, HookError, PendingAnswer, PendingCall, PendingRequest, RequestPatch,
+    SettledCall, ToolPatch, ToolVerdict,
 };
 use bezel_session_types::ToolOutput;
 
@@ -21,6 +21,15 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                     BeforeTool::Continue => ToolVerdict::Continue,
                     BeforeTool::Arguments(arguments) => ToolVerdict::Replace(arguments),
                     BeforeTool::Block(reason) => ToolVerdict::Block { reason },
+                })
+            }
+        })),
+        AnyHook::ApproveTool(hook) => Box::new(hooks.approve_tool(plugin, move |cx, call| {
+            let verdict = hook(cx, view(&call));
+            async move {
+                Ok(match verdict.await.map_err(failed)? {
+                    ApproveTool::Allow => Approval::Allow,
+                    ApproveTool::Deny(reason) => Approval::Deny { reason },
                 })
             }
         })),

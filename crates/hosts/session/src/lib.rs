@@ -8,6 +8,7 @@ mod events;
 mod gate;
 mod hooks;
 mod lane;
+mod requests;
 mod sources;
 mod start;
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend};
+use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
 use bezel_api_session::{
-    Admission, AgentEvent, BeforeTool, EventBody, LaneError, LedgerTotals, Outcome, PromptError,
-    SessionIdentity, ToolCallView,
+    Admission, AgentEvent, ApproveTool, BeforeTool, EventBody, LaneError, LedgerTotals,
+    OpenRequestsError, Outcome, PromptError, SessionIdentity, ToolCallView,
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::{
@@ -18,6 +18,8 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
+
+use super::requests::FakeRequests;
 
 /// A message that a facet sent to the lane.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +55,7 @@ struct Record {
     model: (Option<ModelRef>, ThinkingLevel),
     refuse: Option<PromptError>,
     retired: Option<String>,
+    requests: HashMap<String, Arc<FakeRequests>>,
 }
 
 impl FakeAgent {
@@ -166,6 +169,41 @@ impl FakeAgent {
         verdict
     }
 
+    /// Runs the permission hooks for a call as the harness does: in order, until one denies.
+    pub async fn approve_tool(
+        &self,
+        cx: &Context,
+        invocation: &InvocationId,
+        tool: &str,
+        arguments: Value,
+    ) -> ApproveTool {
+        let call = ToolCallView {
+            invocation: invocation.clone(),
+            tool: tool.into(),
+            arguments: Arc::new(arguments),
+        };
+        let hooks = self.lock().hooks.clone();
+        for (.., hook) in hooks {
+            let AnyHook::ApproveTool(hook) = hook else {
+                continue;
+            };
+            match hook(cx.clone(), call.clone()).await {
+                Ok(ApproveTool::Allow) => {}
+                Ok(denied) => return denied,
+                Err(error) => return ApproveTool::Deny(error.to_string()),
+            }
+        }
+        ApproveTool::Allow
+    }
+
+    /// Settles a call: what it asked goes, and nobody waits for it any more.
+    pub fn settle(&self, invocation: &InvocationId) {
+        let channels: Vec<_> = self.lock().requests.values().cloned().collect();
+        channels
+            .iter()
+            .for_each(|channel| channel.withdraw(invocation));
+    }
+
     /// How many hooks are registered.
     pub fn hook_count(&self) -> usize {
         self.lock().hooks.len()
@@ -211,6 +249,18 @@ impl AgentBackend for Backend {
             agent: Arc::clone(&self.0),
             id,
         })
+    }
+
+    fn requests(
+        &self,
+        plugin: &str,
+        id: &str,
+        _request: &Value,
+        _response: &Value,
+    ) -> Result<Arc<dyn RequestsBackend>, OpenRequestsError> {
+        let mut record = self.0.lock();
+        let channel = record.requests.entry(format!("{plugin}/{id}"));
+        Ok(Arc::clone(channel.or_default()) as Arc<dyn RequestsBackend>)
     }
 
     fn recent(

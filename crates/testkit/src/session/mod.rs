@@ -1,6 +1,7 @@
 //! One session facet alone: its real bindings over a session that the test plays.
 
 mod agent;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::path::Path;

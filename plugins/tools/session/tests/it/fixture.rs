@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use bezel_context::{Context, TaskScope};
 use bezel_session_types::{
-    InvocationId, OperationId, Progress, ResultContent, SessionId, Tool, ToolError, ToolHost,
-    ToolInvocation, ToolOutput,
+    InvocationId, MemoError, OperationId, Progress, ResultContent, SessionId, Tool, ToolError,
+    ToolHost, ToolInvocation, ToolOutput,
 };
 use bezel_tools_contract::ToolDetails;
 use bezel_tools_session::{Environment, ToolShared, tools};
@@ -33,6 +33,7 @@ pub struct Host {
     output: PathBuf,
     pub progress: Mutex<Vec<Progress>>,
     told: tokio::sync::Notify,
+    memos: Mutex<HashMap<String, Value>>,
 }
 
 impl ToolHost for Host {
@@ -47,6 +48,19 @@ impl ToolHost for Host {
 
     fn output_file(&self, invocation: &InvocationId) -> PathBuf {
         self.output.join(format!("{invocation}.txt"))
+    }
+
+    fn memo(&self, name: &str) -> Result<Option<Value>, MemoError> {
+        Ok(self.memos.lock().unwrap().get(name).cloned())
+    }
+
+    fn set_memo(&self, name: &str, value: Option<&Value>) -> Result<(), MemoError> {
+        let mut memos = self.memos.lock().unwrap();
+        match value {
+            Some(value) => memos.insert(name.to_owned(), value.clone()),
+            None => memos.remove(name),
+        };
+        Ok(())
     }
 }
 
@@ -102,6 +116,7 @@ impl Session {
             output: root.join("output"),
             progress: Mutex::default(),
             told: Default::default(),
+            memos: Mutex::default(),
         };
         Session {
             scratch,

@@ -1,0 +1,25 @@
+//! Durable requests as clients see them: what a session waits for, and what became of an answer.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::InvocationId;
+
+/// A request that waits for its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PendingRequest<Request> {
+    /// What an answer names: the call that asks.
+    pub id: InvocationId,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// What became of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum SubmitOutcome {
+    /// It is the answer, and on the disk.
+    Accepted,
+    /// Nothing waits under this id: it was answered, interrupted, or never asked. Nothing was written.
+    NotPending,
+}

@@ -14,6 +14,7 @@ pub fn facets() -> Vec<SessionFacet> {
         bezel_models_session::facet(),
         bezel_instructions_session::facet(),
         bezel_tools_session::facet(),
+        bezel_question_session::facet(),
         bezel_files_session::facet(),
         bezel_blobs_session::facet(),
         bezel_policy_session::facet(),

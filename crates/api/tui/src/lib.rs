@@ -93,8 +93,9 @@ pub use tool_renderers::{
     ToolRenderers, ToolStatus,
 };
 pub use ui::{
-    Confirm, Focus, Input, Level, Message, Overlay, OverlayHandle, OverlayPlacement, Program,
-    ProgramError, Quit, Select, SelectAction, SelectFeed, SelectItem, Selected, Toast, Ui,
+    Answer, Ask, AskOption, Confirm, Focus, Input, Level, Message, Overlay, OverlayHandle,
+    OverlayPlacement, Program, ProgramError, Quit, Select, SelectAction, SelectFeed, SelectItem,
+    Selected, Toast, Ui,
 };
 pub use view::{EventContext, Handled, InputEvent, RenderContext, SPINNER_INTERVAL, View, segment};
 

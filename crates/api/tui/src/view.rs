@@ -107,6 +107,11 @@ impl<'a> RenderContext<'a> {
         self.focused
     }
 
+    /// How many questions wait for the person, shown or put aside.
+    pub fn asks(&self) -> usize {
+        self.frame.asks
+    }
+
     /// When this frame is drawn.
     pub fn now(&self) -> Instant {
         self.frame.now

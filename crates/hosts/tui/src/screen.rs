@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bezel_api_tui::{
-    Binding, Command, CommandArguments, Facet, FacetError, Quit, Select, SelectItem, Toast,
-    TuiContext,
+    Binding, Command, CommandArguments, Facet, FacetError, Keybindings, Placement, Quit,
+    RenderContext, Select, SelectItem, Slot, Toast, TuiContext, segment,
 };
+use bezel_presentation::text::{Role, TextStyle};
+use bezel_presentation::{StyledLine, StyledSpan};
 use tokio::time::Instant;
 
 /// The plugin's name.
@@ -14,6 +16,9 @@ pub(crate) const PLUGIN: &str = "screen";
 
 /// The command that opens the palette.
 pub(crate) const PALETTE: &str = "screen.palette";
+
+/// The command that brings questions back.
+const ASKS: &str = "screen.answer";
 
 /// A second press within this time leaves.
 const TWICE: Duration = Duration::from_secs(2);
@@ -43,6 +48,18 @@ fn set_up(cx: &TuiContext) -> Result<(), FacetError> {
             Ok(())
         }
     }));
+    let ui = cx.ui.clone();
+    let command = Command::new(ASKS, "Answer what is asked")
+        .description("Brings back the questions that were put aside.")
+        .slash("answer");
+    cx.commands.add(command.run(move |_, _| {
+        ui.show_asks();
+        async { Ok(()) }
+    }));
+    let keybindings = cx.keybindings.clone();
+    let badge = segment(move |cx| waiting(cx, &keybindings));
+    cx.slots
+        .add(Slot::StatusLeft, Placement::order(1).importance(95), badge);
     let ui = cx.ui.clone();
     let command = Command::new("screen.redraw", "Redraw the screen")
         .description("Draws everything anew.")
@@ -84,6 +101,7 @@ fn set_up(cx: &TuiContext) -> Result<(), FacetError> {
         ("f1", "screen.help"),
         ("?", "screen.help"),
         ("ctrl+p", PALETTE),
+        ("ctrl+x a", ASKS),
         ("ctrl+l", "screen.redraw"),
         ("ctrl+z", "screen.suspend"),
         ("ctrl+c", "screen.leave"),
@@ -93,6 +111,21 @@ fn set_up(cx: &TuiContext) -> Result<(), FacetError> {
         cx.keybindings.add(Binding::new(chord, command)?);
     }
     Ok(())
+}
+
+/// What the status line says while something waits for an answer.
+fn waiting(cx: &RenderContext<'_>, keybindings: &Keybindings) -> Option<StyledLine> {
+    let text = match cx.asks() {
+        0 => return None,
+        1 => "1 question waits".to_owned(),
+        count => format!("{count} questions wait"),
+    };
+    let mut line = StyledLine::new("? ", TextStyle::role(Role::Warning).bold());
+    line.push(StyledSpan::new(text, Role::Warning));
+    if let Some(chord) = keybindings.chord_of(ASKS) {
+        line.push(StyledSpan::new(format!(" {chord}"), Role::Key));
+    }
+    Some(line)
 }
 
 async fn palette(context: &TuiContext, cx: &bezel_context::Context) {

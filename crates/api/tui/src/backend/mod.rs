@@ -17,12 +17,12 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use crate::{
-    Confirm, EventContext, Focus, Input, Message, Overlay, Paint, Placement, Program, ProgramError,
-    Quit, RenderContext, SelectAction, Slot, ThemeChoice, Toast, View,
+    Answer, Ask, Confirm, EventContext, Focus, Input, Message, Overlay, Paint, Placement, Program,
+    ProgramError, Quit, RenderContext, SelectAction, Slot, ThemeChoice, Toast, View,
 };
 
 pub use crate::commands::{CommandSet, RunError};
-pub use parts::{ConfirmParts, InputCheck, InputParts, OverlayParts, message_parts};
+pub use parts::{AskParts, ConfirmParts, InputCheck, InputParts, OverlayParts, message_parts};
 pub use registries::{Registries, Runner};
 
 /// What a host does for the handles. Called from any thread; must not wait.
@@ -103,6 +103,10 @@ pub enum Request {
     },
     /// Close an overlay or dialog; nothing happens if it has closed.
     CloseOverlay(ViewId),
+    /// Put a question aside: it closes and waits.
+    PutAside(ViewId),
+    /// Bring back what was put aside.
+    ShowAsks,
     /// A facet has ended: everything of it goes.
     RemoveOwner(OwnerId),
     /// Show a note.
@@ -155,6 +159,8 @@ pub enum DialogRequest {
     Confirm(Confirm, oneshot::Sender<bool>),
     /// Something to read.
     Message(Message, oneshot::Sender<()>),
+    /// Something that waits for an answer.
+    Ask(Ask, oneshot::Sender<Answer>),
 }
 
 /// A list to choose from.
@@ -221,6 +227,8 @@ pub struct Frame {
     pub paint: Paint,
     /// The screen.
     pub size: Size,
+    /// Questions that wait for the person.
+    pub asks: usize,
     /// When it is drawn.
     pub now: Instant,
     /// When the host started; animations count from here.

@@ -1,6 +1,6 @@
 //! What dialogs and overlays are made of, for the host that draws them.
 
-use crate::{Confirm, Input, Message, Overlay, OverlayPlacement, View};
+use crate::{Ask, Confirm, Input, Message, Overlay, OverlayPlacement, View};
 
 /// An overlay's parts.
 pub struct OverlayParts {
@@ -108,6 +108,42 @@ impl From<Confirm> for ConfirmParts {
             yes,
             no,
             danger,
+        }
+    }
+}
+
+/// A question's parts.
+pub struct AskParts {
+    /// Its title.
+    pub title: String,
+    /// What is asked, Markdown.
+    pub body: String,
+    /// Name, what follows from it, and letter of each answer.
+    pub options: Vec<(String, String, Option<char>)>,
+    /// What the line for another answer says while it is empty; no such line without.
+    pub text: Option<String>,
+    /// What answering nothing is called; not possible without.
+    pub cancel: Option<String>,
+}
+
+impl From<Ask> for AskParts {
+    fn from(ask: Ask) -> Self {
+        let Ask {
+            title,
+            body,
+            options,
+            text,
+            cancel,
+        } = ask;
+        let options = options.into_iter();
+        AskParts {
+            title,
+            body,
+            options: options
+                .map(|option| (option.label, option.detail, option.key))
+                .collect(),
+            text,
+            cancel,
         }
     }
 }

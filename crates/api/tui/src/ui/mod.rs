@@ -1,10 +1,12 @@
 //! What a facet may ask of the screen: dialogs, overlays, toasts, focus, clipboard, programs, the end.
 
+mod ask;
 mod dialogs;
 mod overlay;
 mod program;
 mod select;
 
+pub use ask::{Answer, Ask, AskOption};
 pub use dialogs::{Confirm, Input, Level, Message, Toast};
 pub use overlay::{Overlay, OverlayHandle, OverlayPlacement};
 pub use program::{Program, ProgramError, Quit};
@@ -57,7 +59,7 @@ impl Ui {
     ) -> Option<Selected<T>> {
         let (reply, answer) = oneshot::channel();
         let chosen = self
-            .ask(
+            .open_dialog(
                 cx,
                 DialogRequest::Select(select.into_request(reply)),
                 answer,
@@ -73,22 +75,36 @@ impl Ui {
     /// Asks for a line of text. `None` when the person cancelled, as for [`Ui::select`].
     pub async fn input(&self, cx: &Context, input: Input) -> Option<String> {
         let (reply, answer) = oneshot::channel();
-        self.ask(cx, DialogRequest::Input(input, reply), answer)
+        self.open_dialog(cx, DialogRequest::Input(input, reply), answer)
             .await?
     }
 
     /// Asks yes or no. False when the person cancelled, as for [`Ui::select`].
     pub async fn confirm(&self, cx: &Context, confirm: Confirm) -> bool {
         let (reply, answer) = oneshot::channel();
-        self.ask(cx, DialogRequest::Confirm(confirm, reply), answer)
+        self.open_dialog(cx, DialogRequest::Confirm(confirm, reply), answer)
             .await
             .unwrap_or_default()
+    }
+
+    /// Asks something that waits for an answer: with esc the person puts it aside and finds it again later,
+    /// and it comes when no other dialog is open. `None` when `cx` ended or the screen has closed.
+    /// Dropping the future takes the question back: somebody else has answered it.
+    pub async fn ask(&self, cx: &Context, ask: Ask) -> Option<Answer> {
+        let (reply, answer) = oneshot::channel();
+        self.open_dialog(cx, DialogRequest::Ask(ask, reply), answer)
+            .await
+    }
+
+    /// Brings back the questions that the person has put aside; says so where there are none.
+    pub fn show_asks(&self) {
+        self.backend.post(Request::ShowAsks);
     }
 
     /// Shows Markdown until the person closes it.
     pub async fn message(&self, cx: &Context, message: Message) {
         let (reply, answer) = oneshot::channel();
-        self.ask(cx, DialogRequest::Message(message, reply), answer)
+        self.open_dialog(cx, DialogRequest::Message(message, reply), answer)
             .await
             .unwrap_or_default();
     }
@@ -183,7 +199,7 @@ impl Ui {
         self.backend.post(Request::Quit(quit));
     }
 
-    async fn ask<T>(
+    async fn open_dialog<T>(
         &self,
         cx: &Context,
         dialog: DialogRequest,

@@ -1,5 +1,6 @@
 //! The dialogs that facets can ask for, and the host's own: help, what may follow in a chord.
 
+mod ask;
 mod confirm;
 mod continuations;
 mod help;
@@ -16,6 +17,7 @@ use bezel_api_tui::backend::{DialogRequest, Request, UiBackend, ViewId};
 
 use crate::mailbox::Mailbox;
 
+pub(crate) use ask::{AskState, overlay as ask_overlay};
 pub(crate) use continuations::draw as draw_continuations;
 pub(crate) use help::help;
 
@@ -34,17 +36,22 @@ impl Close {
         self.mailbox.post(Request::CloseOverlay(self.id));
     }
 
+    fn put_aside(&self) {
+        self.mailbox.post(Request::PutAside(self.id));
+    }
+
     fn backend(&self) -> Arc<dyn UiBackend> {
         Arc::clone(&self.mailbox) as Arc<dyn UiBackend>
     }
 }
 
-/// The overlay of a dialog.
-pub(crate) fn build(dialog: DialogRequest, close: Close) -> Overlay {
-    match dialog {
+/// The overlay of a dialog; none of a question, which comes when its time has come.
+pub(crate) fn build(dialog: DialogRequest, close: Close) -> Result<Overlay, AskState> {
+    Ok(match dialog {
         DialogRequest::Select(request) => select::overlay(request, close),
         DialogRequest::Input(input, reply) => input::overlay(input.into(), reply, close),
         DialogRequest::Confirm(confirm, reply) => confirm::overlay(confirm.into(), reply, close),
         DialogRequest::Message(message, reply) => message::overlay(message, reply, close),
-    }
+        DialogRequest::Ask(ask, reply) => return Err(AskState::new(ask.into(), reply)),
+    })
 }

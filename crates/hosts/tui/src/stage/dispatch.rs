@@ -32,6 +32,7 @@ impl Stage {
             TerminalEvent::FocusLost => self.terminal_focused = false,
             TerminalEvent::Reply(reply) => self.learn(reply),
         }
+        self.show_ask();
         self.tell_focus();
     }
 

@@ -1,6 +1,7 @@
 //! The screen without a terminal: views, overlays, focus, keys. Takes input and requests, draws frames, and
 //! says what is to be done with the terminal.
 
+mod asks;
 mod dispatch;
 mod guard;
 mod keys;
@@ -22,6 +23,7 @@ use bezel_presentation::highlight::Highlighter;
 use bezel_presentation::text::Role;
 use tokio::time::Instant;
 
+use self::asks::Asks;
 use self::keys::Keys;
 use self::marking::Marking;
 use self::overlays::Overlays;
@@ -48,6 +50,7 @@ pub(crate) struct Stage {
     theme: ThemeState,
     slots: SlotViews,
     overlays: Overlays,
+    asks: Asks,
     toasts: Toasts,
     keys: Keys,
     focus: Focus,
@@ -73,6 +76,7 @@ impl Stage {
         let frame = backend::Frame {
             paint: theme.paint(),
             size: Size::ZERO,
+            asks: 0,
             now,
             started: now,
             highlighter,
@@ -89,6 +93,7 @@ impl Stage {
             theme,
             slots: SlotViews::default(),
             overlays: Overlays::default(),
+            asks: Asks::default(),
             toasts: Toasts::default(),
             keys,
             focus: Focus::default(),
@@ -112,6 +117,7 @@ impl Stage {
             self.frame.paint = self.theme.paint();
             changed = true;
         }
+        changed |= self.show_ask();
         self.tell_focus();
         changed
     }
@@ -191,8 +197,22 @@ impl Stage {
                 self.overlays.open(owner, id, overlay.into(), Some(closed));
             }
             Request::OpenDialog { owner, id, dialog } => self.open_dialog(owner, id, dialog),
-            Request::CloseOverlay(id) => self.overlays.close(id),
+            Request::CloseOverlay(id) => {
+                self.overlays.close(id);
+                self.asks.remove(id);
+            }
+            Request::PutAside(id) => {
+                self.overlays.close(id);
+                self.asks.put_aside();
+            }
+            Request::ShowAsks => {
+                if !self.asks.bring_back() {
+                    self.toasts
+                        .show(Toast::info("Nothing is asked"), Instant::now());
+                }
+            }
             Request::RemoveOwner(owner) => {
+                self.asks.remove_owner(&owner);
                 self.slots.remove_owner(&owner);
                 self.overlays.remove_owner(&owner);
             }
@@ -227,8 +247,31 @@ impl Stage {
 
     fn open_dialog(&mut self, owner: OwnerId, id: ViewId, dialog: DialogRequest) {
         let close = dialogs::Close::new(Arc::clone(&self.mailbox), id);
-        let overlay = dialogs::build(dialog, close);
+        match dialogs::build(dialog, close) {
+            Ok(overlay) => self.overlays.open(owner, id, overlay.into(), None),
+            Err(ask) => {
+                if !self.terminal_focused {
+                    let call = format!("Bezel asks: {}", ask.title());
+                    self.effects.push_back(Request::Notify(call));
+                }
+                self.asks.add(owner, id, ask);
+            }
+        }
+    }
+
+    /// Opens the next question that was not put aside, once no dialog is open. True where one was opened.
+    fn show_ask(&mut self) -> bool {
+        self.frame.asks = self.asks.len();
+        if self.overlays.top_modal().is_some() {
+            return false;
+        }
+        let Some((owner, id, state)) = self.asks.next() else {
+            return false;
+        };
+        let close = dialogs::Close::new(Arc::clone(&self.mailbox), id);
+        let overlay = dialogs::ask_overlay(state, close);
         self.overlays.open(owner, id, overlay.into(), None);
+        true
     }
 
     /// Who gets the keys: the topmost modal overlay, else the focused slot, else the other one.

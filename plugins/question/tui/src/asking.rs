@@ -1,0 +1,104 @@
+//! Asks the person what the session asks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bezel_api_tui::{Answer, Ask, AskOption, Toast, TuiContext, Ui};
+use bezel_context::{CancelHandle, Context};
+use bezel_question_contract::{
+    PendingQuestion, QuestionRequest, QuestionResponse, QuestionsClient,
+};
+use bezel_rpc::{AttachmentState, State};
+use bezel_session_types::{InvocationId, SubmitOutcome};
+use tokio::sync::Notify;
+
+/// A question that is being asked; it is taken back when this is dropped.
+struct Open(CancelHandle);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Keeps a dialog for each question that waits, for as long as the facet lives.
+pub(crate) fn follow(cx: &TuiContext) {
+    let questions: QuestionsClient = cx.session.use_service();
+    let (pending, attachment) = (questions.pending(), cx.session.attachment());
+    let changed = Arc::new(Notify::new());
+    let heard = Arc::clone(&changed);
+    cx.own(pending.subscribe(move |_, _| heard.notify_one()));
+    let heard = Arc::clone(&changed);
+    cx.own(attachment.subscribe(move |_, _| heard.notify_one()));
+    let (ui, spawner) = (cx.ui.clone(), cx.spawner().clone());
+    cx.spawner().spawn("questions", async move {
+        let mut open: HashMap<InvocationId, Open> = HashMap::new();
+        loop {
+            let waiting = waiting(&pending, &attachment);
+            open.retain(|id, _| waiting.iter().any(|question| question.id == *id));
+            for question in waiting {
+                if open.contains_key(&question.id) {
+                    continue;
+                }
+                let (cx, cancel) = Context::background().with_cancel();
+                open.insert(question.id.clone(), Open(cancel));
+                let (ui, questions) = (ui.clone(), questions.clone());
+                spawner.spawn("question", async move {
+                    ask(&cx, &ui, &questions, question).await;
+                });
+            }
+            changed.notified().await;
+        }
+    });
+}
+
+/// What the attached session asks. Nothing while that is not known: another session's questions are not
+/// answered here, and an answer would not arrive.
+fn waiting(
+    pending: &State<Vec<PendingQuestion>>,
+    attachment: &State<AttachmentState>,
+) -> Vec<PendingQuestion> {
+    match attachment.get().is_attached() && pending.is_ready() && !pending.is_stale() {
+        true => pending.get().to_vec(),
+        false => Vec::new(),
+    }
+}
+
+/// Asks until the answer is taken, or is no longer wanted.
+async fn ask(cx: &Context, ui: &Ui, questions: &QuestionsClient, question: PendingQuestion) {
+    let PendingQuestion { id, request } = question;
+    loop {
+        let Some(answer) = ui.ask(cx, dialog(&request)).await else {
+            return;
+        };
+        let response = match answer {
+            Answer::Option(index) => QuestionResponse::Selected {
+                index: u32::try_from(index).unwrap_or(u32::MAX),
+            },
+            Answer::Text(answer) => QuestionResponse::Custom { answer },
+            Answer::Cancel => QuestionResponse::Cancelled,
+        };
+        // Not with `cx`: that the question is gone is what the answer is for.
+        let own = Context::background();
+        match questions.submit_answer(&own, id.clone(), response).await {
+            Ok(SubmitOutcome::Accepted) => return,
+            Ok(SubmitOutcome::NotPending) => {
+                ui.toast(Toast::info("The question was answered elsewhere"));
+                return;
+            }
+            Err(error) => ui.toast(Toast::error(format!("The answer did not arrive: {error}"))),
+        }
+        if cx.is_cancelled() {
+            return;
+        }
+    }
+}
+
+fn dialog(request: &QuestionRequest) -> Ask {
+    let mut ask = Ask::new("Question", request.question.as_str());
+    for option in &request.options {
+        let detail = option.description.as_deref().unwrap_or_default();
+        ask = ask.option(AskOption::new(option.label.as_str()).detail(detail));
+    }
+    ask.text("Write something else").cancel("Don't answer")
+}

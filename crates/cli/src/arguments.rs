@@ -282,6 +282,19 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show what a session asks and waits for
+    Pending {
+        /// The session's id, or the beginning or end of one
+        id: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Answer what a session asks
+    #[command(
+        after_help = "The first answer is the answer. It is kept where the session's process does not run; it is started for it."
+    )]
+    Answer(AnswerArguments),
     /// Delete a session and all that belongs to it
     Delete {
         /// The session's id, or the beginning or end of one
@@ -331,6 +344,28 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// An answer to what a session asks.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("answer").required(true).args(["option", "text", "cancel"])))]
+pub struct AnswerArguments {
+    /// The session's id, or the beginning or end of one
+    pub id: String,
+    /// The question's id, or the beginning or end of one; not needed where one waits
+    pub question: Option<String>,
+    /// The number of the option, from 1
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub option: Option<u32>,
+    /// Something else, in words
+    #[arg(long, short)]
+    pub text: Option<String>,
+    /// No answer: the agent goes on without
+    #[arg(long)]
+    pub cancel: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Which models to list.

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub mod access;
+mod asked;
 pub mod attach;
 pub mod config;
 pub mod doctor;

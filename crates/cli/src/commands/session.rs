@@ -1,4 +1,4 @@
-//! `bezel session`: list, show, rename, delete; export, import, check and size are in [`files`].
+//! `bezel session`: list, show, rename, answer, delete; export, import, check and size are in [`files`].
 
 mod files;
 
@@ -10,16 +10,19 @@ use bezel_host_headless::{SelectError, find_session};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{AssistantContent, Message, ResultContent};
 use bezel_sessions_contract::{
-    SessionDirectoryClient, SessionError, SessionManagementClient, SessionSummary,
+    LaunchEnvironment, SessionDirectoryClient, SessionError, SessionManagementClient,
+    SessionSummary,
 };
 use serde_json::json;
 
 use crate::arguments::{ServerChoice, SessionCommand};
+use crate::commands::asked;
 use crate::commands::run::runtime;
 use crate::connect::join_chosen;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::logging;
 use crate::paths::Paths;
+use crate::setup::environment;
 
 /// Runs the command.
 pub fn run(server: ServerChoice, command: SessionCommand) -> Outcome {
@@ -30,13 +33,23 @@ pub fn run(server: ServerChoice, command: SessionCommand) -> Outcome {
         let joined = join_chosen(&cx, &paths, &server)
             .await
             .map_err(Failure::failed)?;
-        let outcome = act(&cx, &joined.link, command).await;
+        let environment = match server.server.is_some() {
+            // Another machine's sessions work with that machine's variables.
+            true => LaunchEnvironment::default(),
+            false => LaunchEnvironment(environment()),
+        };
+        let outcome = act(&cx, &joined.link, environment, command).await;
         joined.leave().await;
         outcome
     })
 }
 
-async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
+async fn act(
+    cx: &Context,
+    link: &Link,
+    environment: LaunchEnvironment,
+    command: SessionCommand,
+) -> Outcome {
     let mut out = io::stdout();
     let management: SessionManagementClient = link.server().use_service();
     match command {
@@ -81,6 +94,12 @@ async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
                 writeln!(out, "{} is now “{}”", renamed.session_id, renamed.title)?;
             }
         }
+        SessionCommand::Pending { id, json } => {
+            return asked::pending(cx, link, environment, &id, json).await;
+        }
+        SessionCommand::Answer(arguments) => {
+            return asked::answer(cx, link, environment, arguments).await;
+        }
         SessionCommand::Delete { id, json } => {
             let session = found(cx, link, &id).await?;
             management
@@ -112,7 +131,7 @@ async fn act(cx: &Context, link: &Link, command: SessionCommand) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn found(cx: &Context, link: &Link, id: &str) -> Outcome<SessionSummary> {
+pub(super) async fn found(cx: &Context, link: &Link, id: &str) -> Outcome<SessionSummary> {
     find_session(cx, link, id)
         .await
         .map_err(|error| match error {
@@ -121,7 +140,7 @@ async fn found(cx: &Context, link: &Link, id: &str) -> Outcome<SessionSummary> {
         })
 }
 
-fn failed(error: CallError<SessionError>) -> Failure {
+pub(super) fn failed(error: CallError<SessionError>) -> Failure {
     match error {
         CallError::Service(error) => Failure::failed(error),
         CallError::Rpc(error) => {
@@ -213,7 +232,7 @@ fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> 
 }
 
 /// On one line, without what would steer a terminal.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.chars()
         .map(|character| {
             if character.is_control() {

@@ -12,6 +12,7 @@ mod home;
 mod keys;
 mod namespaces;
 mod pictures;
+mod questions;
 mod remote;
 mod runs;
 mod servers;

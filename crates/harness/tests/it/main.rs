@@ -10,6 +10,7 @@ mod context;
 mod crashes;
 mod events;
 mod hooks;
+mod interleavings;
 mod kills;
 mod memos;
 mod model;

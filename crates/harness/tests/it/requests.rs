@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::support::{Model, Place, Session, TestTool, call, calls, registration, says};
 
 /// How often the asking tool was executed.
-type Runs = Arc<Mutex<Vec<InvocationId>>>;
+pub type Runs = Arc<Mutex<Vec<InvocationId>>>;
 
 pub fn channel(session: &Session) -> RequestChannel {
     let response = json!({ "type": "object", "required": ["answer"] });
@@ -393,4 +393,81 @@ async fn a_denied_and_an_interrupted_ask_leave_nothing_behind() {
     session.idle().await;
     assert_eq!(session.results().len(), 2);
     assert!(session.results().iter().all(|result| result.is_error));
+}
+
+/// Brings the session to its end as its people would: goes on, and answers what is asked.
+async fn go_on(session: &Session, channel: &RequestChannel, answer: &str) -> Result<(), ()> {
+    session.lane.resume(&session.cx).await.map_err(|_| ())?;
+    let request = crate::support::prompt_request("command", "do it");
+    session
+        .lane
+        .prompt(&session.cx, request)
+        .await
+        .map_err(|_| ())?;
+    let mut pending = channel.pending();
+    tokio::select! {
+        // Both may be: a run that stopped at a full store leaves its question asked.
+        _ = pending.wait_for(|pending| !pending.is_empty()) => {
+            let id = pending.borrow()[0].id.clone();
+            let answer = json!({ "answer": answer });
+            let outcome = channel.submit(&session.cx, &id, answer).await.map_err(|_| ())?;
+            assert_eq!(outcome, SubmitOutcome::Accepted);
+        }
+        () = session.idle() => {}
+    }
+    session.idle().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_dies_after_any_commit_is_asked_once_and_an_accepted_answer_is_never_lost()
+{
+    let whole = {
+        let place = Place::new();
+        let (session, channel) = open(&place, &one_question(), &Runs::default());
+        go_on(&session, &channel, "first").await.unwrap();
+        assert_eq!(
+            session.outline()[2..],
+            [r#"result of a: "first""#, "answer: Done."]
+        );
+        session.store.commits()
+    };
+    assert!(whole >= 7, "{whole} commits");
+    for stop in 0..=whole {
+        let place = Place::new();
+        // Answers by what was said, so that a request that is sent again is answered the same.
+        let model = || {
+            Model::new(|request, _| {
+                let results = request.messages.iter().filter(|message| {
+                    matches!(***message, bezel_session_types::Message::ToolResult(_))
+                });
+                match results.count() {
+                    0 => calls([call("a", "ask", json!({ "q": 1 }))]),
+                    _ => says("Done."),
+                }
+            })
+        };
+        let runs = Runs::default();
+        let (session, channel) = open(&place, &model(), &runs);
+        session.store.stop_after(stop);
+        // It is cut short wherever the store stopped. Only an answer that was accepted counts.
+        let accepted = go_on(&session, &channel, "first").await.is_ok();
+        let answered = channel.pending().borrow().is_empty() && accepted;
+        session.kill().await;
+        let (session, channel) = open(&place, &model(), &runs);
+        go_on(&session, &channel, "second").await.unwrap();
+        let result = session.outline()[2].clone();
+        match answered {
+            true => assert_eq!(result, r#"result of a: "first""#, "after {stop}"),
+            false => assert!(
+                result.starts_with("result of a: "),
+                "after {stop}: {result}"
+            ),
+        }
+        assert_eq!(session.outline().len(), 4, "after {stop}");
+        let mut ids = runs.lock().unwrap().clone();
+        ids.dedup();
+        assert_eq!(ids.len(), 1, "after {stop}: one call, under one id");
+        assert!(memo_keys(&session).is_empty(), "after {stop}");
+    }
 }

@@ -104,6 +104,18 @@ pub enum RunEvent {
         /// What the tool says for renderers; null when nothing.
         details: Value,
     },
+    /// The session asks a person, and the run waits for the answer. `bezel session answer` gives it, from
+    /// anywhere; its outcome is in the call's `tool_end`.
+    Question {
+        /// The id of the call that asks, which an answer may name.
+        item: String,
+        /// The session, which an answer names.
+        session_id: SessionId,
+        /// The question, Markdown.
+        question: String,
+        /// What can be chosen, in order; something else can always be written.
+        options: Vec<QuestionChoice>,
+    },
     /// What came before was summarised for the model.
     Compaction {
         /// Its id.
@@ -162,6 +174,15 @@ pub enum RunEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
+}
+
+/// One thing that can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct QuestionChoice {
+    /// What it is called.
+    pub label: String,
+    /// What follows from it; none where the label says it.
+    pub description: Option<String>,
 }
 
 /// How a tool call ended.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::events::{RunEvent, RunLine, ToolEndStatus, VERSION};
+use crate::events::{QuestionChoice, RunEvent, RunLine, ToolEndStatus, VERSION};
 
 /// Where a run's events go.
 pub enum Printer<'a> {
@@ -104,6 +104,12 @@ impl TextPrinter<'_> {
                 status: ToolEndStatus::Interrupted,
                 ..
             } => self.act(&format!("  {tool} was interrupted")),
+            RunEvent::Question {
+                session_id,
+                question,
+                options,
+                ..
+            } => self.ask(session_id.as_str(), &question, &options),
             RunEvent::Retry {
                 attempt, reason, ..
             } => self.act(&format!("· trying again ({attempt}): {reason}")),
@@ -170,6 +176,26 @@ impl TextPrinter<'_> {
             self.written = true;
         }
         Ok(())
+    }
+
+    /// What is asked, and how it is answered: nobody can answer here.
+    fn ask(&mut self, session: &str, question: &str, options: &[QuestionChoice]) -> io::Result<()> {
+        self.end_block()?;
+        self.pass_over()?;
+        for (place, line) in question.trim().lines().enumerate() {
+            let mark = if place == 0 { "? " } else { "  " };
+            writeln!(self.activity, "{mark}{}", shown(line))?;
+        }
+        for (place, option) in options.iter().enumerate() {
+            let description = option.description.as_deref().unwrap_or_default();
+            let line = format!("{}. {}  {description}", place + 1, option.label);
+            writeln!(self.activity, "  {}", shown(line.trim_end()))?;
+        }
+        writeln!(
+            self.activity,
+            "  It waits. Answer from another shell: bezel session answer {session} --option N (or --text TEXT, --cancel)"
+        )?;
+        self.activity.flush()
     }
 
     fn act(&mut self, line: &str) -> io::Result<()> {

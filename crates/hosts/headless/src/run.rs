@@ -3,13 +3,14 @@
 mod admission;
 mod following;
 
+use std::collections::HashSet;
 use std::io;
 
 use bezel_blobs_contract::Picture;
 use bezel_chat_contract::{ChatState, FailureKind, Outcome, OutcomeStatus, PromptPart};
 use bezel_context::{Cancelled, Context, span};
 use bezel_rpc::{CallError, ErrorCode, Link, State};
-use bezel_session_types::{CommandId, EntryId, ModelRef, OperationId, SessionId};
+use bezel_session_types::{CommandId, EntryId, InvocationId, ModelRef, OperationId, SessionId};
 use bezel_sessions_contract::LaunchEnvironment;
 use bezel_transcript_contract::TranscriptClient;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -87,6 +88,7 @@ pub async fn run(
         content: Vec::new(),
         admitted: None,
         answer: None,
+        asked: HashSet::new(),
     };
     let (status, error) = match run.play(interrupts).await {
         Ok(outcome) => Run::judged(outcome),
@@ -137,6 +139,8 @@ struct Run<'a, 'p> {
     content: Vec<PromptPart>,
     admitted: Option<Admitted>,
     answer: Option<String>,
+    /// The questions that were told.
+    asked: HashSet<InvocationId>,
 }
 
 /// A prompt that the session has taken.

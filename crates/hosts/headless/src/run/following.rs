@@ -1,14 +1,16 @@
 //! From an admitted prompt to its outcome: what is new is told, and nothing is left out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bezel_chat_contract::{Activity, ChatClient, Outcome, OutcomeStatus, Phase};
-use bezel_rpc::{AttachmentState, CallError, State};
+use bezel_question_contract::{PendingQuestion, QuestionsClient};
+use bezel_rpc::{AttachmentState, CallError, State, StateValue, StateWatcher};
 use bezel_transcript_contract::{Item, TranscriptClient, TranscriptState};
 use bezel_usage_contract::UsageClient;
 
 use super::{Admitted, MOST_REVIVALS, Presses, Run, Stop, Stretch, call_message, is_loss};
-use crate::events::RunEvent;
+use crate::events::{QuestionChoice, RunEvent};
 use crate::follow::Follower;
 
 /// How long the last items may come after the outcome.
@@ -30,6 +32,8 @@ impl Run<'_, '_> {
         let chat: ChatClient = self.link.attached().use_service();
         let mut items = transcript.state().watch();
         let mut activity = chat.state().watch();
+        let questions = self.link.attached().try_use::<QuestionsClient>();
+        let mut questions = questions.map(|questions| questions.pending().watch());
         let mut retry = 0;
         let wait = chat.wait(self.cx, admitted.operation.clone());
         tokio::pin!(wait);
@@ -53,6 +57,7 @@ impl Run<'_, '_> {
                         self.printer.print(RunEvent::Retry { attempt: retry, at, reason })?;
                     }
                 }
+                asked = changed(&mut questions) => self.tell_questions(&asked)?,
                 ended = &mut wait => return match ended {
                     Ok(outcome) => Ok(Stretch::Outcome(outcome)),
                     Err(CallError::Rpc(error)) if is_loss(error.code) => Ok(Stretch::Lost(error.message)),
@@ -61,6 +66,29 @@ impl Run<'_, '_> {
                 reason = self.cx.cancelled() => return Err(reason.into()),
             }
         }
+    }
+
+    /// Tells what is asked and was not told yet.
+    fn tell_questions(&mut self, asked: &[PendingQuestion]) -> Result<(), Stop> {
+        let Some(session_id) = self.session.clone() else {
+            return Ok(());
+        };
+        for PendingQuestion { id, request } in asked {
+            if !self.asked.insert(id.clone()) {
+                continue;
+            }
+            let options = request.options.iter().map(|option| QuestionChoice {
+                label: option.label.clone(),
+                description: option.description.clone(),
+            });
+            self.printer.print(RunEvent::Question {
+                item: id.to_string(),
+                session_id: session_id.clone(),
+                question: request.question.clone(),
+                options: options.collect(),
+            })?;
+        }
+        Ok(())
     }
 
     /// Tells what a state adds; fetches items that states skipped.
@@ -192,5 +220,13 @@ impl Run<'_, '_> {
             requests: used.requests,
         })?;
         Ok(())
+    }
+}
+
+/// The next value; never one where there is nothing to follow.
+async fn changed<T: StateValue>(watcher: &mut Option<StateWatcher<T>>) -> Arc<T> {
+    match watcher {
+        Some(watcher) => watcher.changed().await,
+        None => std::future::pending().await,
     }
 }

@@ -101,7 +101,10 @@ impl SlotViews {
                 Slot::Composer if composer == Some(view.id) => {
                     wishes.composer = Some(view.view.height(screen.width, &cx));
                 }
-                Slot::StatusLeft | Slot::StatusRight => wishes.status = true,
+                // A line of its own only for what is to be seen.
+                Slot::StatusLeft | Slot::StatusRight => {
+                    wishes.status = wishes.status || view.view.width(screen.width, &cx) > 0;
+                }
                 Slot::Main | Slot::Composer => {}
             }
         }

@@ -273,6 +273,63 @@ impl Lane {
         self.change_waiting(cx, id, Some(message)).await
     }
 
+    /// Lets a waiting message steer: it enters at the next step boundary, and runs where nothing runs.
+    pub async fn promote(&self, cx: &Context, id: &EntryId) -> Result<QueuedMessage, EditError> {
+        cx.status()
+            .map_err(|cancelled| EditError::Refused(PromptError::Cancelled(cancelled)))?;
+        let failed = |source| EditError::Storage {
+            id: id.clone(),
+            source,
+        };
+        let (committed, promoted) = {
+            let mut state = self.core.lock();
+            let index = self.waiting(&state, id)?;
+            let mut row = state.inbox[index].row.clone();
+            let joined = state.operation_for(Delivery::Steer);
+            (row.delivery, row.resume) = (Delivery::Steer, true);
+            let mut step = Step::default();
+            step.transaction.promote_admitted(id);
+            if let Some(operation_id) = joined.filter(|joined| *joined != row.operation_id) {
+                row.operation_id = operation_id;
+                step.transaction.reassign_admitted(id, &row.operation_id);
+                step.transaction
+                    .update_receipt(&row.command_id, receipt_text(&row));
+            }
+            step.transaction.journal(
+                "prompt_promoted",
+                serde_json::json!({ "lane": *self.core.name, "message": id }),
+            );
+            let committed = self.commit(&mut state, step).map_err(failed)?;
+            state.inbox[index].row = row;
+            let queued = state.queued();
+            let promoted = queued[index].clone();
+            self.publish(EventKind::QueueUpdate { queued });
+            if let Err(error) = self.wake(&mut state, true) {
+                self.fault(Some(promoted.operation_id.clone()), &error);
+            }
+            (committed, promoted)
+        };
+        let synced = self.session.store.synced(&committed).await;
+        synced.map_err(failed)?;
+        Ok(promoted)
+    }
+
+    /// The place of a message that waits.
+    fn waiting(&self, state: &LaneState, id: &EntryId) -> Result<usize, EditError> {
+        let place = state.inbox.iter().position(|waiting| waiting.row.id == *id);
+        if let Some(place) = place {
+            return Ok(place);
+        }
+        let store = &self.session.store;
+        let delivered = store.read(|queries| queries.entry(id))?.is_some();
+        let id = id.clone();
+        Err(if delivered {
+            EditError::Delivered { id }
+        } else {
+            EditError::Unknown { id }
+        })
+    }
+
     async fn change_waiting(
         &self,
         cx: &Context,
@@ -283,21 +340,8 @@ impl Lane {
             .map_err(|cancelled| EditError::Refused(PromptError::Cancelled(cancelled)))?;
         let (committed, changed) = {
             let mut state = self.core.lock();
-            let queued = state.queued();
-            let Some(index) = queued.iter().position(|queued| queued.id == *id) else {
-                let delivered = self
-                    .session
-                    .store
-                    .read(|queries| queries.entry(id))?
-                    .is_some();
-                let id = id.clone();
-                return Err(if delivered {
-                    EditError::Delivered { id }
-                } else {
-                    EditError::Unknown { id }
-                });
-            };
-            let mut changed = queued[index].clone();
+            let index = self.waiting(&state, id)?;
+            let mut changed = state.queued()[index].clone();
             let mut step = Step::default();
             let kind = match &message {
                 Some(message) => {

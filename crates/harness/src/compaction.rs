@@ -5,35 +5,24 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    Compaction, CompactionReason, EntryBody, EntryId, Message, ModelEvent, ModelRequest, ModelSpec,
-    OperationId, ProviderError, ProviderErrorKind, RequestOptions, RunOutcome, RunPhase, Usage,
-    UserContent, UserMessage,
+    Compaction, CompactionReason, EntryBody, EntryId, Message, ModelSpec, OperationId, RunOutcome,
+    RunPhase, Usage,
 };
-use futures::StreamExt;
-use tracing::Instrument as _;
 
 use crate::coordinator::Stop;
 use crate::events::EventKind;
 use crate::hooks::{CompactionVerdict, PendingCompaction};
 use crate::lane::{CompactError, Lane, now};
 use crate::operation::{Operation, OperationKind, Phase};
-use crate::request::{Refused, note_answer, request_span};
-use crate::retry::wait_before;
+use crate::request::Refused;
 use crate::run::{Run, StepResult};
 use crate::state::Step;
-use crate::stream::provider_error;
 use crate::summary::{Plan, context_tokens, plan, text_limit, transcript};
-
-const SYSTEM: &str = "You summarise the work of a coding agent so that another can go on with it. \
-Answer with the summary alone.";
 
 const TASK: &str = "Summarise the conversation above for the agent that goes on with it and will not \
 see it. Keep what it needs: the goal and every wish and constraint of the user in their own words; \
 decisions and why; what was done and how it was checked; files read and changed, with full paths; \
 commands that matter; errors that are still open; what comes next. Use short headed lists.";
-
-/// Output limit of a summary, in tokens.
-pub(crate) const SUMMARY_TOKENS: u64 = 8_192;
 
 impl Lane {
     /// Has older entries summarised: at once when idle, else at the next step boundary. It is done
@@ -282,95 +271,13 @@ impl Run {
                 Err(failure) => self.report(failure),
             }
         }
-        let spec = model.spec.clone();
-        let mut text = transcript(&plan, text_limit(&spec));
+        let mut text = transcript(&plan, text_limit(&model.spec));
         write!(text, "\n\n{TASK}").expect("text takes text");
         if !instructions.is_empty() {
             write!(text, "\n\nThe user asks in particular: {instructions}")
                 .expect("text takes text");
         }
-        let message = UserMessage {
-            content: vec![UserContent::Text { text }],
-            synthetic: true,
-        };
-        let request = ModelRequest {
-            model: spec.model.clone(),
-            system: SYSTEM.into(),
-            messages: Arc::from([Arc::new(Message::User(message))]),
-            tools: Arc::from([]),
-            options: RequestOptions {
-                max_output: Some(match spec.max_output {
-                    0 => SUMMARY_TOKENS,
-                    most => most.min(SUMMARY_TOKENS),
-                }),
-                ..RequestOptions::default()
-            },
-        };
-        let mut attempt = 0;
-        loop {
-            let (cx, span) = request_span(&self.cx, &spec);
-            span.record("attempt", attempt);
-            let collected = self.collect(&cx, &*model.provider, request.clone());
-            let answer = cx.run(collected.instrument(span.clone())).await;
-            if let Ok(answer) = &answer {
-                note_answer(&span, answer.as_ref().map(|(_, usage)| usage));
-            }
-            drop(span);
-            let error = match answer {
-                Ok(Ok((summary, usage))) => return Ok((plan, summary, Some((spec, usage)))),
-                Ok(Err(error)) => error,
-                Err(_) => return Err(Refused::Aborted),
-            };
-            attempt += 1;
-            let Some(wait) = wait_before(&session.config.retry, attempt, &error) else {
-                let message = format!("the model could not summarise: {}", error.message);
-                return Err(Refused::Failed {
-                    code: crate::retry::code(error.kind),
-                    message,
-                });
-            };
-            if self.cx.run(tokio::time::sleep(wait)).await.is_err() {
-                return Err(Refused::Aborted);
-            }
-        }
-    }
-
-    /// The text of one answer.
-    async fn collect(
-        &self,
-        cx: &Context,
-        provider: &dyn bezel_session_types::Provider,
-        request: ModelRequest,
-    ) -> Result<(String, Usage), ProviderError> {
-        let idle = self.lane.session.config.stream_idle;
-        let silent = |_| {
-            provider_error(
-                ProviderErrorKind::Interrupted,
-                "the model sent nothing for too long".into(),
-            )
-        };
-        let started = provider.stream(cx, request);
-        let mut stream = tokio::time::timeout(idle, started)
-            .await
-            .map_err(silent)??;
-        let mut text = String::new();
-        while let Some(event) = tokio::time::timeout(idle, stream.next())
-            .await
-            .map_err(silent)?
-        {
-            match event? {
-                ModelEvent::Text(more) => text.push_str(&more),
-                ModelEvent::End { usage, .. } if !text.trim().is_empty() => {
-                    return Ok((text, usage));
-                }
-                ModelEvent::End { .. } => {
-                    let message = "the model answered nothing".to_owned();
-                    return Err(provider_error(ProviderErrorKind::Malformed, message));
-                }
-                _ => {}
-            }
-        }
-        let message = "the model's answer broke off before its end".to_owned();
-        Err(provider_error(ProviderErrorKind::Interrupted, message))
+        let (summary, usage) = self.ask_for_summary(&model, text).await?;
+        Ok((plan, summary, Some((model.spec, usage))))
     }
 }

@@ -19,6 +19,13 @@ pub(crate) enum Stop {
     Read(#[from] bezel_store::ReadError),
     #[error("the session was closed")]
     Closed,
+    #[error(
+        "{registrant} does not let it begin: {message}; it stays open, and resuming it asks again"
+    )]
+    Refused {
+        registrant: std::sync::Arc<str>,
+        message: String,
+    },
 }
 
 /// Lets go of the lane when its task is dropped before it let go itself.
@@ -39,6 +46,7 @@ impl Hold {
     async fn coordinate(mut self) {
         let lane = self.lane.clone();
         loop {
+            let kind = lane.core.lock().operation.as_ref().map(|open| open.kind);
             let outcome = lane.run_operation().await;
             let mut state = lane.core.lock();
             if let Some(running) = &state.running {
@@ -46,7 +54,11 @@ impl Hold {
             }
             let goes_on = match outcome {
                 // Whatever waits comes next, one after the other.
-                Ok(RunOutcome::Completed) => true,
+                Ok(RunOutcome::Completed) if kind == Some(OperationKind::Run) => true,
+                // It brought nothing to answer: only what was sent to run comes next.
+                Ok(RunOutcome::Completed) => {
+                    state.wake || state.inbox.iter().any(|waiting| waiting.row.resume)
+                }
                 // Only what somebody asked for since.
                 Ok(_) => state.wake,
                 Err(Stop::Closed) => false,
@@ -270,6 +282,7 @@ fn note_outcome(span: &tracing::Span, outcome: &Result<RunOutcome, Stop>) {
         Ok(RunOutcome::Failed { code, .. }) => ("failed", Some(code.as_ref())),
         Err(Stop::Closed) => ("left open", None),
         Err(Stop::Commit(_) | Stop::Read(_)) => ("left open", Some("storage")),
+        Err(Stop::Refused { .. }) => ("left open", Some("refused")),
     };
     span.record("outcome", outcome);
     if let Some(code) = error {

@@ -141,6 +141,27 @@ pub enum EventKind {
         /// Why there is none.
         error: Option<String>,
     },
+    /// The lane is about to move to another place in the tree.
+    NavigationStart {
+        /// Which operation does it.
+        operation_id: OperationId,
+    },
+    /// The lane moved, or stays where it was.
+    NavigationEnd {
+        /// Which operation did it.
+        operation_id: OperationId,
+        /// The tip now; none before the first entry.
+        tip: Option<EntryId>,
+        /// Why it stays.
+        error: Option<String>,
+    },
+    /// An entry has another label, or none any more.
+    LabelSet {
+        /// Which entry.
+        entry: EntryId,
+        /// The label now.
+        label: Option<String>,
+    },
     /// A model request was counted.
     Usage {
         /// Of which operation.

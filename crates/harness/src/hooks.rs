@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    AssistantMessage, CompactionReason, InvocationId, LaneName, Message, ModelRef, OperationId,
-    RequestOptions, ResultContent, ToolResultMessage, UserMessage,
+    AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef,
+    OperationId, RequestOptions, ResultContent, ToolResultMessage, UserMessage,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -179,6 +179,57 @@ pub enum CompactionVerdict {
     },
 }
 
+/// A run that is about to ask the model for the first time.
+#[derive(Debug, Clone)]
+pub struct StartingRun {
+    /// Whose conversation.
+    pub lane: LaneName,
+    /// Which operation.
+    pub operation_id: OperationId,
+}
+
+/// A pass over an operation that is about to begin.
+#[derive(Debug, Clone)]
+pub struct StartingPass {
+    /// Whose conversation.
+    pub lane: LaneName,
+    /// Which operation.
+    pub operation_id: OperationId,
+    /// Whether an earlier pass left it open: a crash, or a fault.
+    pub resumed: bool,
+}
+
+/// A lane that is about to move to another place in the tree.
+#[derive(Debug, Clone)]
+pub struct PendingNavigation {
+    /// Which lane.
+    pub lane: LaneName,
+    /// Which operation.
+    pub operation_id: OperationId,
+    /// Where it goes; none before the first entry.
+    pub target: Option<EntryId>,
+    /// What of the branch that is left would be summarised; empty where no summary was asked for.
+    pub messages: Arc<[Arc<Message>]>,
+}
+
+/// What a hook before a navigation says; the first that is not `Proceed` decides.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum NavigationVerdict {
+    /// Let it go.
+    #[default]
+    Proceed,
+    /// Don't go there.
+    Decline {
+        /// For the person.
+        reason: String,
+    },
+    /// Take this summary of the branch that is left, asked for or not.
+    Supply {
+        /// What the model will read.
+        summary: String,
+    },
+}
+
 type HookFn<In, Out> = dyn Fn(Context, In) -> HookFuture<Out> + Send + Sync;
 
 /// One kind of hook: its registrations in order.
@@ -323,6 +374,9 @@ pub struct Hooks {
     pub(crate) after_response: Chain<PendingAnswer, Option<AssistantMessage>>,
     pub(crate) before_run_end: Chain<EndingRun, Option<UserMessage>>,
     pub(crate) before_compaction: Chain<PendingCompaction, CompactionVerdict>,
+    pub(crate) before_navigation: Chain<PendingNavigation, NavigationVerdict>,
+    pub(crate) before_run: Chain<StartingRun, Vec<UserMessage>>,
+    pub(crate) before_pass: Chain<StartingPass, ()>,
 }
 
 macro_rules! registrations {
@@ -363,6 +417,14 @@ registrations! {
     before_run_end: EndingRun => Option<UserMessage>;
     /// Before older entries are summarised: decline, or supply the summary.
     before_compaction: PendingCompaction => CompactionVerdict;
+    /// Before a lane moves in the tree: decline, or supply the summary of the branch that is left.
+    before_navigation: PendingNavigation => NavigationVerdict;
+    /// Before the first model request of a run: messages that go with it. They are recorded in the
+    /// commit that sends the request; after a crash before it the hook is called again.
+    before_run: StartingRun => Vec<UserMessage>;
+    /// Before anything of a pass over an operation, a new one's first and every later one. A failure
+    /// stops the pass: the operation stays open, and whoever resumes it has the hook asked again.
+    before_pass: StartingPass => ();
 }
 
 impl std::fmt::Debug for Hooks {

@@ -12,10 +12,12 @@ mod config;
 mod context;
 mod coordinator;
 mod events;
+mod forking;
 mod harness;
 mod hooks;
 mod lane;
 mod memos;
+mod navigation;
 mod operation;
 mod recovery;
 mod request;
@@ -25,6 +27,7 @@ mod run;
 mod state;
 mod stream;
 mod summary;
+mod summary_request;
 mod tools;
 mod tree;
 mod upkeep;
@@ -33,22 +36,24 @@ pub use admission::{Admission, EditError, PromptError, PromptRequest};
 pub use answer::{LiveMessage, LiveToolCall};
 pub use config::{CompactionConfig, HarnessConfig, RetryConfig};
 pub use events::{EventKind, HarnessEvent, HarnessEvents, MessageDelta};
+pub use forking::{ForkError, ForkRequest};
 pub use harness::{
     Harness, HarnessOptions, ModelSource, ModelSourceError, OpenError, OpenLane, ResolvedModel,
     SystemPrompt, SystemPromptError, SystemPromptSubject,
 };
 pub use hooks::{
-    Approval, CompactionVerdict, EndingRun, HookError, HookFuture, HookGuard, Hooks, PendingAnswer,
-    PendingCall, PendingCompaction, PendingRequest, RequestPatch, SettledCall, ToolPatch,
-    ToolVerdict,
+    Approval, CompactionVerdict, EndingRun, HookError, HookFuture, HookGuard, Hooks,
+    NavigationVerdict, PendingAnswer, PendingCall, PendingCompaction, PendingNavigation,
+    PendingRequest, RequestPatch, SettledCall, StartingPass, StartingRun, ToolPatch, ToolVerdict,
 };
 pub use lane::{AbortError, CompactError, Lane, LaneOutcome, ResumeError, Resumed};
 pub use requests::{
     ChannelError, ChannelId, PendingRequests, RequestChannel, SubmitError, WaitError,
 };
+pub use navigation::{NavigateError, NavigateRequest};
 pub use state::{LaneSnapshot, LaneWatch, LiveCall};
 pub use tools::{ToolIdentity, ToolRegistration, ToolSet};
 pub use tree::{AppendError, Tree};
 pub use upkeep::{ImportError, ImportPlace, PackageError, PackageFacts, check, export, import};
 
-pub use bezel_store::{OpenError as StoreError, Store};
+pub use bezel_store::{ForkOrigin, ForkScope, OpenError as StoreError, Store};

@@ -33,6 +33,7 @@ pub(crate) struct Operation {
 pub(crate) enum OperationKind {
     Run,
     Compaction,
+    Navigation,
 }
 
 /// Where an operation stands.
@@ -63,6 +64,21 @@ pub(crate) enum Phase {
     },
     /// The last answer asked for nothing more.
     Ending,
+    /// The lane moves to `target`, before the first entry where there is none. Nothing has moved until
+    /// the operation ends.
+    Navigating {
+        target: Option<EntryId>,
+        summary: Option<BranchSummaryIntent>,
+        label: Option<String>,
+    },
+}
+
+/// A summary of the branch that is left, to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BranchSummaryIntent {
+    /// The id that its entry will have.
+    pub(crate) entry: EntryId,
+    pub(crate) instructions: String,
 }
 
 /// One tool call of a step. Its invocation id is the reserved id of its result entry.

@@ -116,7 +116,7 @@ impl Run {
             _ => {}
         }
         let message = format!(
-            "this run was taken up {} times and its process ended each time; look at what it does last, then send the message again",
+            "this operation was taken up {} times and its process ended each time; look at what it does last, then ask for it again",
             operation.recoveries - 1
         );
         let outcome = RunOutcome::Failed {

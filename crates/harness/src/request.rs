@@ -17,7 +17,7 @@ use crate::events::EventKind;
 use crate::harness::{ResolvedModel, SystemPromptSubject};
 use crate::hooks::{PendingAnswer, PendingRequest};
 use crate::lane::now;
-use crate::operation::{Call, CallPhase, Operation, Phase, partial_key};
+use crate::operation::{Call, CallPhase, Operation, OperationKind, Phase, partial_key};
 use crate::retry::{code, wait_before};
 use crate::run::{CachedSystem, Run, StepResult};
 use crate::state::Step;
@@ -46,6 +46,12 @@ impl Run {
         if attempt == 0 && self.over_threshold(&model.spec) {
             return self.start_compaction(operation, CompactionReason::Threshold, String::new());
         }
+        let first = attempt == 0 && operation.turn == 0 && operation.kind == OperationKind::Run;
+        let more = match first {
+            true => self.before_run(&operation).await,
+            false => Vec::new(),
+        };
+        self.open()?;
         let tools = self.lane.session.tools();
         let entry = EntryId::generate();
         let messages = {
@@ -64,6 +70,9 @@ impl Run {
             };
             let (operation_id, turn) = (operation.id.clone(), operation.turn);
             let mut step = Step::to(operation);
+            for message in more {
+                step.append(EntryId::generate(), Message::User(message));
+            }
             self.lane.deliver_steers(&mut state, &mut step);
             if !again {
                 step.after.push(EventKind::TurnStart { operation_id, turn });

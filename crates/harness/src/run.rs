@@ -10,7 +10,7 @@ use bezel_session_types::{
 use crate::context::load_view;
 use crate::coordinator::Stop;
 use crate::events::EventKind;
-use crate::hooks::{EndingRun, HookFailure};
+use crate::hooks::{EndingRun, HookFailure, StartingPass, StartingRun};
 use crate::lane::{Lane, now};
 use crate::operation::{Operation, OperationKind, Phase};
 use crate::state::{LaneState, Step};
@@ -54,6 +54,7 @@ impl Lane {
             compaction_failed: false,
         };
         let found = self.core.lock().found;
+        run.before_pass(found).await?;
         if found && let Some(outcome) = run.recover()? {
             return Ok(outcome);
         }
@@ -72,6 +73,7 @@ impl Lane {
                 Phase::Tools { assistant, calls } => run.work_off(&assistant, &calls).await?,
                 Phase::Compacting { .. } => run.compact(operation).await?,
                 Phase::Ending => run.finish(operation).await?,
+                Phase::Navigating { .. } => run.navigate(operation).await?,
                 Phase::Request { .. } => run.recover()?,
             };
             if let Some(outcome) = ended {
@@ -186,6 +188,58 @@ impl Run {
             hook,
             message,
         });
+    }
+
+    /// Asks the hooks whether this pass may begin.
+    async fn before_pass(&self, resumed: bool) -> Result<(), Stop> {
+        let session = &self.lane.session;
+        let registered = session.hooks.before_pass.registered();
+        if registered.is_empty() {
+            return Ok(());
+        }
+        let operation_id = self.operation()?.id;
+        for hook in registered {
+            let pass = StartingPass {
+                lane: (*self.lane.core.name).clone(),
+                operation_id: operation_id.clone(),
+                resumed,
+            };
+            let deadline = Some(session.config.hook_deadline);
+            match hook.call(&self.cx, deadline, pass).await {
+                Ok(()) => {}
+                // Its end was asked for meanwhile: that is no hook's to refuse.
+                Err(_) if self.cx.is_cancelled() => return self.open(),
+                Err(HookFailure {
+                    registrant,
+                    message,
+                    ..
+                }) => {
+                    return Err(Stop::Refused {
+                        registrant,
+                        message,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the hooks give a new run to go with its first request.
+    pub(crate) async fn before_run(&self, operation: &Operation) -> Vec<UserMessage> {
+        let session = &self.lane.session;
+        let mut more = Vec::new();
+        for hook in session.hooks.before_run.registered() {
+            let starting = StartingRun {
+                lane: (*self.lane.core.name).clone(),
+                operation_id: operation.id.clone(),
+            };
+            let deadline = Some(session.config.hook_deadline);
+            match hook.call(&self.cx, deadline, starting).await {
+                Ok(said) => more.extend(said),
+                Err(failure) => self.report(failure),
+            }
+        }
+        more
     }
 
     async fn wait_and_request(

@@ -124,6 +124,8 @@ pub struct LaneWatch {
 #[derive(Default)]
 pub(crate) struct Step {
     pub(crate) transaction: Transaction,
+    /// Where the tip goes before anything is appended.
+    pub(crate) moved_to: Option<Option<EntryId>>,
     /// Entries to append at the tip, in order.
     pub(crate) entries: Vec<(EntryId, EntryBody)>,
     pub(crate) operation: OperationChange,
@@ -282,13 +284,15 @@ impl Lane {
     ) -> Result<Committed, CommitError> {
         let Step {
             mut transaction,
+            moved_to,
             entries,
             operation,
             taken,
             before,
             after,
         } = step;
-        let mut tip = state.tip.clone();
+        let moved = moved_to.is_some();
+        let mut tip = moved_to.unwrap_or_else(|| state.tip.clone());
         for (id, body) in entries {
             transaction.append(id.clone(), tip.replace(id), body);
         }
@@ -308,6 +312,10 @@ impl Lane {
         let committed = self.session.store.commit(transaction)?;
         self.forget(state, left);
         state.tip = tip;
+        if moved {
+            // Another path: whatever runs next reads it.
+            state.view = None;
+        }
         match operation {
             OperationChange::Keep => {}
             OperationChange::Set(operation) => state.operation = Some(operation),

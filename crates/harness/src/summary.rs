@@ -8,8 +8,8 @@ use bezel_session_types::{
     ResultContent,
 };
 
-use crate::compaction::SUMMARY_TOKENS;
 use crate::context::{estimate, project};
+use crate::summary_request::SUMMARY_TOKENS;
 
 /// Bytes that one tool result takes in the text to summarise.
 const RESULT_LIMIT: usize = 2_000;

@@ -1,5 +1,6 @@
 //! Reading the tree, and the few things that may be added to it from outside a run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bezel_context::{Cancelled, Context};
@@ -7,8 +8,11 @@ use bezel_session_types::{CustomEntry, Entry, EntryBody, EntryId, LaneName};
 use bezel_store::{CommitError, Page, ReadError};
 use serde_json::Value;
 
+use crate::events::EventKind;
 use crate::harness::Harness;
 use crate::state::Step;
+
+const LABELS: &str = "label/";
 
 /// The tree of a session.
 #[derive(Debug, Clone)]
@@ -108,6 +112,28 @@ impl Tree {
         Ok(committed.entries.pop().expect("one entry was appended"))
     }
 
+    /// Up to `limit` entries of the whole tree before sequence number `before` (or the newest), in order
+    /// of their being written.
+    pub fn all(&self, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, ReadError> {
+        self.harness
+            .session()
+            .store
+            .read(|queries| queries.entries_before(before, limit))
+    }
+
+    /// All labels, by entry.
+    pub fn labels(&self) -> Result<BTreeMap<EntryId, String>, ReadError> {
+        self.harness.session().store.read(|queries| {
+            let mut labels = BTreeMap::new();
+            for key in queries.keys(LABELS)? {
+                if let Some(label) = queries.value(&key)? {
+                    labels.insert(EntryId::new(&key[LABELS.len()..]), label);
+                }
+            }
+            Ok(labels)
+        })
+    }
+
     /// The label of an entry.
     pub fn label(&self, entry: &EntryId) -> Result<Option<String>, ReadError> {
         self.harness
@@ -139,10 +165,17 @@ impl Tree {
             serde_json::json!({ "entry": entry, "label": label }),
         );
         self.harness.session().store.commit(step.transaction)?;
+        let label = label.map(str::to_owned);
+        let entry = entry.clone();
+        // Labels belong to no lane; those who follow the session follow its main one.
+        self.harness
+            .main()
+            .publish(EventKind::LabelSet { entry, label });
         Ok(())
     }
 }
 
+/// Where the label of an entry is.
 pub(crate) fn label_key(entry: &EntryId) -> String {
-    format!("label/{entry}")
+    format!("{LABELS}{entry}")
 }

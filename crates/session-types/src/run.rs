@@ -77,6 +77,8 @@ pub enum RunPhase {
     },
     /// Older entries are summarised.
     Compacting,
+    /// The lane moves to another place in the tree; a branch that is left may be summarised.
+    Navigating,
 }
 
 /// How an operation ended.

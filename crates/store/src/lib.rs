@@ -11,6 +11,7 @@
 mod ancestry;
 mod check;
 mod error;
+mod fork;
 mod lock;
 mod open;
 mod package;
@@ -23,6 +24,7 @@ mod transaction;
 
 pub use error::{CommitError, OpenError, ReadError};
 pub use package::{Package, PackageError, PackageFacts};
+pub use fork::{ForkError, ForkOrigin, ForkScope, fork};
 pub use queries::{JournalRow, Page, Queries, UsageTotals};
 pub use reader::Reader;
 pub use store::Store;

@@ -200,6 +200,41 @@ impl<'connection> Queries<'connection> {
         Ok(place.map(|place| place.depth as u64))
     }
 
+    /// The entries of the path to `tip` that the path to `other` lacks, oldest first: all of it where
+    /// there is no other.
+    pub fn branch(&self, tip: &EntryId, other: Option<&EntryId>) -> Result<Vec<Entry>, ReadError> {
+        let sql = format!(
+            "WITH RECURSIVE kept (seq, parent) AS (
+                SELECT seq, parent FROM entries WHERE id = ?2
+                UNION ALL
+                SELECT entries.seq, entries.parent FROM kept JOIN entries ON entries.seq = kept.parent),
+            walk (seq, parent) AS (
+                SELECT seq, parent FROM entries WHERE id = ?1 AND seq NOT IN (SELECT seq FROM kept)
+                UNION ALL
+                SELECT entries.seq, entries.parent FROM walk JOIN entries ON entries.seq = walk.parent
+                WHERE entries.seq NOT IN (SELECT seq FROM kept))
+            SELECT {ENTRY_COLUMNS} FROM walk JOIN entries ON entries.seq = walk.seq ORDER BY entries.seq"
+        );
+        let other = other.map(EntryId::as_str);
+        self.rows(&sql, params![tip.as_str(), other], read_entry)
+    }
+
+    /// Up to `limit` entries of the whole session before sequence number `before` (or the newest), in
+    /// order.
+    pub fn entries_before(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, ReadError> {
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS} FROM entries WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"
+        );
+        let before = before.map_or(i64::MAX, |seq| seq as i64);
+        let mut entries = self.rows(&sql, params![before, limit as i64], read_entry)?;
+        entries.reverse();
+        Ok(entries)
+    }
+
     /// The tip of a lane; none while it has no entry.
     pub fn tip(&self, lane: &LaneName) -> Result<Option<EntryId>, ReadError> {
         self.value(&tip_key(lane))

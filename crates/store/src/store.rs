@@ -236,7 +236,7 @@ fn last_seq(connection: &Connection) -> rusqlite::Result<u64> {
 }
 
 /// Milliseconds since 1970.
-fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -23,6 +23,7 @@ pub struct Transaction {
     inbox_removed: Vec<EntryId>,
     inbox_messages: Vec<(EntryId, UserMessage)>,
     inbox_operations: Vec<(EntryId, OperationId)>,
+    inbox_promoted: Vec<EntryId>,
     receipts: Vec<Receipt>,
     receipt_results: Vec<(CommandId, String)>,
     journal: Vec<JournalEvent>,
@@ -98,7 +99,7 @@ pub struct UsageRow {
     pub lane: LaneName,
     /// Of which operation.
     pub operation_id: OperationId,
-    /// `answer` or `compaction`.
+    /// `answer`, `compaction` or `branch_summary`.
     pub purpose: &'static str,
     /// Which model.
     pub model: ModelRef,
@@ -136,6 +137,7 @@ impl Transaction {
             && self.inbox_removed.is_empty()
             && self.inbox_messages.is_empty()
             && self.inbox_operations.is_empty()
+            && self.inbox_promoted.is_empty()
             && self.receipts.is_empty()
             && self.receipt_results.is_empty()
             && self.journal.is_empty()
@@ -211,6 +213,11 @@ impl Transaction {
     /// Takes every message out of the inbox, and every receipt: of a session that becomes another one.
     pub fn clear_pending(&mut self) {
         self.clears_pending = true;
+    }
+
+    /// Makes an admitted message one that steers and is to run.
+    pub fn promote_admitted(&mut self, id: &EntryId) {
+        self.inbox_promoted.push(id.clone());
     }
 
     /// Records what a command came to. The same command twice fails the transaction.
@@ -444,6 +451,11 @@ impl Prepared {
             connection
                 .prepare_cached("UPDATE inbox SET operation_id = ?2 WHERE id = ?1")?
                 .execute(params![id.as_str(), operation_id.as_str()])?;
+        }
+        for id in &transaction.inbox_promoted {
+            connection
+                .prepare_cached("UPDATE inbox SET delivery = ?2, resume = 1 WHERE id = ?1")?
+                .execute(params![id.as_str(), delivery_text(Delivery::Steer)])?;
         }
         for id in &transaction.inbox_removed {
             connection

@@ -1,0 +1,193 @@
+//! Copying a session's tree into a new file: the entries with their ids and the labels on them.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use bezel_session_types::{EntryId, LaneName, SessionId};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, params};
+use serde::{Deserialize, Serialize};
+
+use crate::schema::migrate;
+use crate::store::now;
+use crate::transaction::tip_key;
+
+/// Where a fork's origin is kept.
+const ORIGIN: &str = "session/parent";
+
+/// Which entries a fork takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForkScope {
+    /// The path to the entry that it begins at.
+    Path,
+    /// Everything, with the tips of the other lanes.
+    Tree,
+}
+
+/// What a fork came from, as it is kept in the fork.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkOrigin {
+    /// The session.
+    pub session_id: SessionId,
+    /// The entry that the fork's main lane began at.
+    pub entry: EntryId,
+}
+
+/// A fork that was not made. What there was of its file is deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    /// The source has no such entry.
+    #[error("there is no entry {entry} to fork at: choose one of the session's tree")]
+    Unknown {
+        /// Which.
+        entry: EntryId,
+    },
+    /// The file system refused.
+    #[error(
+        "cannot write the fork {path}: {source}; check that the directory is writable and has room"
+    )]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// SQLite refused.
+    #[error("cannot write the fork {path}: {source}; check that the disk is not full")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+}
+
+/// Writes a new database at `target` with the tree, or one path, of `source`, which may be in use. The
+/// fork is idle: it has no operation, no waiting message, no receipt and an empty ledger. The file is on
+/// the disk when this returns. Blocks for as long as the disk takes.
+pub fn fork(
+    source: &Path,
+    target: &Path,
+    scope: ForkScope,
+    origin: &ForkOrigin,
+) -> Result<u64, ForkError> {
+    let io = |source| ForkError::Io {
+        path: target.to_owned(),
+        source,
+    };
+    let created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(target);
+    drop(created.map_err(io)?);
+    let written = write(source, target, scope, origin);
+    if written.is_err()
+        && let Err(error) = std::fs::remove_file(target)
+    {
+        tracing::warn!(path = %target.display(), %error, "an unfinished fork remains");
+    }
+    let entries = written?;
+    File::open(target)
+        .and_then(|file| file.sync_all())
+        .map_err(io)?;
+    Ok(entries)
+}
+
+fn write(
+    source: &Path,
+    target: &Path,
+    scope: ForkScope,
+    origin: &ForkOrigin,
+) -> Result<u64, ForkError> {
+    let sqlite = |source| ForkError::Sqlite {
+        path: target.to_owned(),
+        source,
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(target, flags).map_err(sqlite)?;
+    let attached = (|| {
+        // Nobody sees the file before it is whole, and the caller syncs it once.
+        connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;")?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        migrate(&mut connection)?;
+        let path = source.to_string_lossy();
+        connection.execute("ATTACH DATABASE ?1 AS source", params![path])
+    })();
+    attached.map_err(sqlite)?;
+    let copied = copy(&mut connection, scope, origin).map_err(sqlite)?;
+    let entries = copied.ok_or_else(|| ForkError::Unknown {
+        entry: origin.entry.clone(),
+    })?;
+    let closed = connection
+        .execute_batch("DETACH DATABASE source")
+        .and_then(|()| connection.close().map_err(|(_, error)| error));
+    closed.map_err(sqlite)?;
+    Ok(entries)
+}
+
+/// All from one state of the source. How many entries there are; none where it lacks the entry.
+fn copy(
+    connection: &mut Connection,
+    scope: ForkScope,
+    origin: &ForkOrigin,
+) -> rusqlite::Result<Option<u64>> {
+    fn text<T: Serialize>(value: &T) -> String {
+        serde_json::to_string(value).expect("stored values have text keys")
+    }
+    let transaction = connection.transaction()?;
+    let entry = origin.entry.as_str();
+    let entries = match scope {
+        ForkScope::Tree => {
+            transaction.execute(
+                r#"INSERT INTO "values" SELECT key, value FROM source."values"
+                   WHERE key >= 'tip/' AND key < 'tip0'"#,
+                [],
+            )?;
+            transaction.execute("INSERT INTO entries SELECT * FROM source.entries", [])?
+        }
+        ForkScope::Path => transaction.execute(
+            "INSERT INTO entries
+             WITH RECURSIVE walk (seq, parent) AS (
+                SELECT seq, parent FROM source.entries WHERE id = ?1
+                UNION ALL
+                SELECT above.seq, above.parent FROM walk JOIN source.entries AS above
+                ON above.seq = walk.parent)
+             SELECT copied.* FROM walk JOIN source.entries AS copied ON copied.seq = walk.seq
+             ORDER BY copied.seq",
+            params![entry],
+        )?,
+    };
+    let found: i64 = transaction.query_row(
+        "SELECT count(*) FROM entries WHERE id = ?1",
+        params![entry],
+        |row| row.get(0),
+    )?;
+    if found == 0 {
+        return Ok(None);
+    }
+    transaction.execute(
+        r#"INSERT INTO "values" SELECT key, value FROM source."values"
+           WHERE key >= 'label/' AND key < 'label0' AND substr(key, 7) IN (SELECT id FROM entries)"#,
+        [],
+    )?;
+    let set = r#"INSERT OR REPLACE INTO "values" (key, value) VALUES (?1, ?2)"#;
+    let tip = tip_key(&LaneName::main());
+    transaction.execute(set, params![tip, text(&origin.entry)])?;
+    transaction.execute(set, params![ORIGIN, text(origin)])?;
+    transaction.execute(
+        "INSERT INTO journal (seq, created_at, kind, body)
+         SELECT max(seq) + 1, ?1, 'session_forked', ?2 FROM entries",
+        params![now(), text(origin)],
+    )?;
+    transaction.commit()?;
+    Ok(Some(entries as u64))
+}
+
+impl crate::Queries<'_> {
+    /// What the session was forked from; none where it was not.
+    pub fn origin(&self) -> Result<Option<ForkOrigin>, crate::ReadError> {
+        self.value(ORIGIN)
+    }
+}

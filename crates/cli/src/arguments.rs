@@ -282,6 +282,26 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Copy a session: one path of its conversation, or the whole tree
+    ///
+    /// The copy is a session of its own, idle, in the same directory; the first one stays as it is and may go on
+    /// meanwhile.
+    Fork {
+        /// The session's id, or the beginning or end of one
+        id: String,
+        /// The entry that the copy begins at, by its id; otherwise where the session stands
+        #[arg(long, value_name = "ENTRY")]
+        at: Option<String>,
+        /// Every branch, not only the path to that entry
+        #[arg(long)]
+        tree: bool,
+        /// The copy's title
+        #[arg(long)]
+        title: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show what a session asks and waits for
     Pending {
         /// The session's id, or the beginning or end of one

@@ -5,7 +5,7 @@ use bezel_session_types::{ModelRef, ThinkingLevel};
 use bezel_sessions_contract::PermissionMode;
 use serde_json::{Map, Value, json};
 
-use crate::config::{Config, Permission, Thinking};
+use crate::config::{Config, Permission, ResumeWhen, Thinking};
 use crate::paths::Paths;
 
 /// Keys of the policy plugin's configuration that its server facet reads; its session facet reads the rest.
@@ -14,6 +14,7 @@ const SERVER_POLICY: &[&str] = &[
     "stop_grace_seconds",
     "reconnect_timeout_seconds",
     "restart",
+    "resume",
 ];
 
 /// The provider that stands in where none is configured.
@@ -68,6 +69,13 @@ pub fn server(config: &Config, paths: Option<&Paths>) -> Manifest {
         "sessions",
         json!({ "keep_days": session.keep_days, "max_bytes": session.max_bytes }),
     );
+    if config.session.resume != ResumeWhen::default() {
+        tell(
+            &mut manifest,
+            "policy",
+            json!({ "resume": config.session.resume }),
+        );
+    }
     if let Some(paths) = paths {
         tell(
             &mut manifest,

@@ -215,7 +215,7 @@ impl Run {
         } else {
             Phase::Ready { attempt: 0 }
         };
-        step.operation = crate::state::OperationChange::Set(next);
+        step.operation = crate::state::OperationChange::Set(Box::new(next));
         self.commit(&mut state, step)?;
         Ok(None)
     }

@@ -242,7 +242,18 @@ impl Lane {
             outcome: outcome.clone(),
         });
         let next = self.reassign_waiting(state, &mut step);
+        // Interrupted or failed: what waits is kept, and runs when somebody asks for it, in whichever
+        // process. What asked since goes on.
+        let holds = outcome != RunOutcome::Completed && !state.wake;
+        if holds {
+            let waiting = state.inbox.iter().filter(|waiting| waiting.row.resume);
+            waiting.for_each(|waiting| step.transaction.hold_admitted(&waiting.row.id));
+        }
         self.commit(state, step)?;
+        if holds {
+            let waiting = state.inbox.iter_mut();
+            waiting.for_each(|waiting| waiting.row.resume = false);
+        }
         if let Some(next) = next {
             let waits = state
                 .inbox

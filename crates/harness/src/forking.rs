@@ -35,6 +35,13 @@ pub enum ForkError {
     Closed,
 }
 
+impl ForkError {
+    /// Whether the entry to fork at is not there.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, ForkError::Store(StoreError::Unknown { .. }))
+    }
+}
+
 impl Harness {
     /// Writes a copy of this session's tree as another session's database, and says how many entries it
     /// has. The copy is idle and has used nothing; what runs here goes on undisturbed.

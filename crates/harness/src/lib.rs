@@ -47,10 +47,10 @@ pub use hooks::{
     PendingRequest, RequestPatch, SettledCall, StartingPass, StartingRun, ToolPatch, ToolVerdict,
 };
 pub use lane::{AbortError, CompactError, Lane, LaneOutcome, ResumeError, Resumed};
+pub use navigation::{NavigateError, NavigateRequest};
 pub use requests::{
     ChannelError, ChannelId, PendingRequests, RequestChannel, SubmitError, WaitError,
 };
-pub use navigation::{NavigateError, NavigateRequest};
 pub use state::{LaneSnapshot, LaneWatch, LiveCall};
 pub use tools::{ToolIdentity, ToolRegistration, ToolSet};
 pub use tree::{AppendError, Tree};

@@ -6,13 +6,15 @@
 
 use std::sync::Arc;
 
-use bezel_session_types::{EntryId, Message, RunOutcome, StopReason, ToolResultMessage};
+use bezel_session_types::{
+    CustomEntry, EntryBody, EntryId, Message, RunOutcome, StopReason, ToolResultMessage,
+};
 
 use crate::coordinator::Stop;
 use crate::events::EventKind;
-use crate::operation::{Call, CallPhase, Operation, Phase, partial_key, staged_key};
+use crate::operation::{Call, CallPhase, Operation, OperationKind, Phase, partial_key, staged_key};
 use crate::run::{Run, StepResult};
-use crate::state::{LaneState, Step};
+use crate::state::{LaneState, OperationChange, Step};
 
 impl Run {
     /// Decides what an operation found open does next. Its uncertain effect is settled here.
@@ -34,10 +36,34 @@ impl Run {
             Phase::Tools { calls, .. } => before = self.staged(&calls)?,
             _ => {}
         }
-        let mut step = Step::to(operation);
+        let mut step = Step::default();
+        self.notice(&operation, &mut step);
+        step.operation = OperationChange::Set(Box::new(operation));
         step.before = before;
         self.commit(&mut state, step)?;
         Ok(None)
+    }
+
+    /// Says in the tree that a run goes on which its process had left, for who looks at it.
+    fn notice(&self, operation: &Operation, step: &mut Step) {
+        if operation.kind != OperationKind::Run || operation.cancel_requested.is_some() {
+            return;
+        }
+        let most = self.lane.session.config.max_recoveries;
+        let value = serde_json::json!({
+            "operation": operation.id,
+            "attempt": operation.recoveries,
+            "most": most,
+            "message": format!(
+                "the session's process ended while this ran, or could not write; it goes on from there ({} of at most {most} times)",
+                operation.recoveries
+            ),
+        });
+        let name = "harness.resumed".into();
+        step.append(
+            EntryId::generate(),
+            EntryBody::Custom(CustomEntry { name, value }),
+        );
     }
 
     /// A request was out. What came of it is kept for people; the model is asked again.
@@ -69,6 +95,12 @@ impl Run {
         }
         if aborted {
             return self.end(state, step, RunOutcome::Aborted);
+        }
+        if attempt < attempts
+            && let OperationChange::Set(operation) = &step.operation
+        {
+            let operation = Operation::clone(operation);
+            self.notice(&operation, &mut step);
         }
         if attempt >= attempts {
             let message = format!(
@@ -118,6 +150,12 @@ impl Run {
         let message = format!(
             "this operation was taken up {} times and its process ended each time; look at what it does last, then ask for it again",
             operation.recoveries - 1
+        );
+        let value = serde_json::json!({ "code": "run.recoveries", "message": message });
+        let name = "harness.failed".into();
+        step.append(
+            EntryId::generate(),
+            EntryBody::Custom(CustomEntry { name, value }),
         );
         let outcome = RunOutcome::Failed {
             code: "run.recoveries".into(),

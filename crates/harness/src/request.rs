@@ -387,7 +387,7 @@ impl Run {
             dropped(&mut step);
             operation.overflow_compacted = true;
             operation.phase = Phase::Ready { attempt };
-            step.operation = crate::state::OperationChange::Set(operation.clone());
+            step.operation = crate::state::OperationChange::Set(Box::new(operation.clone()));
             self.commit(&mut state, step)?;
             drop(state);
             return self.start_compaction(operation, CompactionReason::Overflow, String::new());
@@ -408,7 +408,7 @@ impl Run {
                 until,
                 error: message,
             };
-            step.operation = crate::state::OperationChange::Set(operation);
+            step.operation = crate::state::OperationChange::Set(Box::new(operation));
             self.commit(&mut state, step)?;
             return Ok(None);
         }

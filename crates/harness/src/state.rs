@@ -142,7 +142,7 @@ pub(crate) struct Step {
 pub(crate) enum OperationChange {
     #[default]
     Keep,
-    Set(Operation),
+    Set(Box<Operation>),
     Clear,
 }
 
@@ -150,7 +150,7 @@ impl Step {
     /// A step that brings the operation to this state.
     pub(crate) fn to(operation: Operation) -> Self {
         Step {
-            operation: OperationChange::Set(operation),
+            operation: OperationChange::Set(Box::new(operation)),
             ..Step::default()
         }
     }
@@ -305,7 +305,7 @@ impl Lane {
         let key = || operation_key(&self.core.name);
         match &operation {
             OperationChange::Keep => {}
-            OperationChange::Set(operation) => transaction.set_value(key(), operation),
+            OperationChange::Set(operation) => transaction.set_value(key(), operation.as_ref()),
             OperationChange::Clear => transaction.delete_value(key()),
         }
         let left = left_behind(state, &operation, &mut transaction);
@@ -318,7 +318,7 @@ impl Lane {
         }
         match operation {
             OperationChange::Keep => {}
-            OperationChange::Set(operation) => state.operation = Some(operation),
+            OperationChange::Set(operation) => state.operation = Some(*operation),
             OperationChange::Clear => state.operation = None,
         }
         before.into_iter().for_each(|event| self.publish(event));

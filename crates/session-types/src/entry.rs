@@ -87,6 +87,28 @@ pub struct CustomEntry {
     pub value: Value,
 }
 
+/// A harness's own remark in the tree, as a person reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note<'entry> {
+    /// Whether it tells of a failure.
+    pub failed: bool,
+    /// What happened and what to do.
+    pub message: &'entry str,
+}
+
+impl CustomEntry {
+    /// The remark in it; none where it is a plugin's fact.
+    pub fn note(&self) -> Option<Note<'_>> {
+        let failed = match self.name.as_str() {
+            "harness.failed" => true,
+            "harness.resumed" => false,
+            _ => return None,
+        };
+        let message = self.value.get("message")?.as_str()?;
+        Some(Note { failed, message })
+    }
+}
+
 impl Entry {
     /// The message, where it holds one.
     pub fn message(&self) -> Option<&Message> {

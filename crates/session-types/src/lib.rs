@@ -13,7 +13,7 @@ mod tool;
 mod upkeep;
 
 pub use blob::{BlobId, BlobIdError, PromptPart, UploadedImage};
-pub use entry::{BranchSummary, Compaction, CompactionReason, CustomEntry, Entry, EntryBody};
+pub use entry::{BranchSummary, Compaction, CompactionReason, CustomEntry, Entry, EntryBody, Note};
 pub use ids::{
     CommandId, EntryId, InvocationId, LaneName, OperationId, SCRATCH_PREFIX, SESSION_VARIABLE,
     SessionId,

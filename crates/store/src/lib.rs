@@ -23,8 +23,8 @@ mod sync;
 mod transaction;
 
 pub use error::{CommitError, OpenError, ReadError};
-pub use package::{Package, PackageError, PackageFacts};
 pub use fork::{ForkError, ForkOrigin, ForkScope, fork};
+pub use package::{Package, PackageError, PackageFacts};
 pub use queries::{JournalRow, Page, Queries, UsageTotals};
 pub use reader::Reader;
 pub use store::Store;

@@ -295,6 +295,17 @@ impl<'connection> Queries<'connection> {
         })
     }
 
+    /// Whether something was left that is to go on: an operation that did not end, or a message that was
+    /// sent to run.
+    pub fn has_open_work(&self) -> Result<bool, ReadError> {
+        self.one(
+            r#"SELECT EXISTS (SELECT 1 FROM "values" WHERE key >= 'operation/' AND key < 'operation0')
+                OR EXISTS (SELECT 1 FROM inbox WHERE resume = 1)"#,
+            [],
+            |row| row.get(0),
+        )
+    }
+
     /// What a command came to.
     pub fn receipt(&self, command_id: &CommandId) -> Result<Option<Receipt>, ReadError> {
         let sql = "SELECT digest, result FROM receipts WHERE command_id = ?1";

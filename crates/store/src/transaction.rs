@@ -24,6 +24,7 @@ pub struct Transaction {
     inbox_messages: Vec<(EntryId, UserMessage)>,
     inbox_operations: Vec<(EntryId, OperationId)>,
     inbox_promoted: Vec<EntryId>,
+    inbox_held: Vec<EntryId>,
     receipts: Vec<Receipt>,
     receipt_results: Vec<(CommandId, String)>,
     journal: Vec<JournalEvent>,
@@ -138,6 +139,7 @@ impl Transaction {
             && self.inbox_messages.is_empty()
             && self.inbox_operations.is_empty()
             && self.inbox_promoted.is_empty()
+            && self.inbox_held.is_empty()
             && self.receipts.is_empty()
             && self.receipt_results.is_empty()
             && self.journal.is_empty()
@@ -218,6 +220,11 @@ impl Transaction {
     /// Makes an admitted message one that steers and is to run.
     pub fn promote_admitted(&mut self, id: &EntryId) {
         self.inbox_promoted.push(id.clone());
+    }
+
+    /// Lets an admitted message wait until somebody resumes.
+    pub fn hold_admitted(&mut self, id: &EntryId) {
+        self.inbox_held.push(id.clone());
     }
 
     /// Records what a command came to. The same command twice fails the transaction.
@@ -456,6 +463,11 @@ impl Prepared {
             connection
                 .prepare_cached("UPDATE inbox SET delivery = ?2, resume = 1 WHERE id = ?1")?
                 .execute(params![id.as_str(), delivery_text(Delivery::Steer)])?;
+        }
+        for id in &transaction.inbox_held {
+            connection
+                .prepare_cached("UPDATE inbox SET resume = 0 WHERE id = ?1")?
+                .execute(params![id.as_str()])?;
         }
         for id in &transaction.inbox_removed {
             connection

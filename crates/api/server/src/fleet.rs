@@ -1,6 +1,6 @@
 //! The sessions that this server manages, and which client is attached to which.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bezel_context::{Cancelled, ClientId, Context, Principal};
@@ -217,6 +217,42 @@ impl ManagedSessions {
         limit: usize,
     ) -> Result<Vec<Message>, FleetError> {
         self.backend.messages(cx, session_id.clone(), limit).await
+    }
+
+    /// A place for a session that the worker of `of` makes of its own: the id that it will have, and the
+    /// absolute path of the database to write. What is not placed before that worker ends is cleared away.
+    pub async fn begin_copy(
+        &self,
+        cx: &Context,
+        of: &SessionId,
+    ) -> Result<(SessionId, PathBuf), FleetError> {
+        self.backend.begin_copy(cx, of.clone()).await
+    }
+
+    /// Makes a session of what was written at such a place, like the one that it was made of. Launches no
+    /// worker.
+    pub async fn place_copy(
+        &self,
+        cx: &Context,
+        of: &SessionId,
+        session_id: &SessionId,
+        title: Option<String>,
+    ) -> Result<ManagedSession, FleetError> {
+        self.backend
+            .place_copy(cx, of.clone(), session_id.clone(), title)
+            .await
+    }
+
+    /// Clears such a place away.
+    pub async fn abandon_copy(
+        &self,
+        cx: &Context,
+        of: &SessionId,
+        session_id: &SessionId,
+    ) -> Result<(), FleetError> {
+        self.backend
+            .abandon_copy(cx, of.clone(), session_id.clone())
+            .await
     }
 
     /// Takes a worker's report of a commit.

@@ -85,6 +85,18 @@ pub trait FleetBackend: Send + Sync + 'static {
         session_id: SessionId,
         limit: usize,
     ) -> FleetResult<Vec<Message>>;
+    /// A place for a session made of another.
+    fn begin_copy(&self, cx: &Context, of: SessionId) -> FleetResult<(SessionId, PathBuf)>;
+    /// Makes a session of what is there.
+    fn place_copy(
+        &self,
+        cx: &Context,
+        of: SessionId,
+        session_id: SessionId,
+        title: Option<String>,
+    ) -> FleetResult<ManagedSession>;
+    /// Clears it away.
+    fn abandon_copy(&self, cx: &Context, of: SessionId, session_id: SessionId) -> FleetResult<()>;
     /// Takes a commit report.
     fn report_commit(&self, cx: &Context, session_id: SessionId, commit: Commit)
     -> FleetResult<()>;

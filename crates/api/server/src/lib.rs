@@ -178,7 +178,7 @@ pub use fleet::{Attachments, Fleet, FleetError, ManagedSessions};
 pub use policy::{
     Access, AccessRequest, Attempt, AuthenticationDraft, AuthenticationMethod,
     AuthenticationPolicy, AuthorizationDraft, AuthorizationPolicy, AuthorizationRule, Granted,
-    IssuedCredential, Presented, Restart, Verdict, WorkerPolicy, WorkerPolicyDraft,
+    IssuedCredential, Presented, Restart, Resume, Verdict, WorkerPolicy, WorkerPolicyDraft,
 };
 pub use session::{
     Commit, CreateManaged, LaunchEnvironment, ManagedSession, PermissionMode, SessionChange,

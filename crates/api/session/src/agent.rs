@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bezel_context::{Context, WorkspaceId};
+use bezel_context::{Cancelled, Context, WorkspaceId};
 use bezel_session_types::{
     CommandId, Cost, Delivery, Entry, EntryId, LaneName, ModelRef, OperationId, QueuedMessage,
     RunOutcome, RunState, SessionId, ThinkingLevel, Usage, UserMessage,
@@ -12,6 +12,7 @@ use bezel_session_types::{
 use tokio::sync::watch;
 
 use crate::backend::{AgentBackend, LaneBackend};
+use crate::engine::{Capabilities, Unsupported};
 use crate::events::AgentEvents;
 use crate::hooks::Hooks;
 
@@ -57,7 +58,12 @@ impl Agent {
         self.backend.lane(name).map(Lane)
     }
 
-    /// The tree of entries, to read.
+    /// What the engine that drives this session can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    /// The tree of entries, to read and to label.
     pub fn tree(&self) -> SessionTree {
         SessionTree(Arc::clone(&self.backend))
     }
@@ -112,7 +118,63 @@ pub enum LaneError {
     /// The wait was cancelled; the operation goes on.
     #[error("the wait was cancelled")]
     Cancelled,
+    /// The engine of this session cannot do it.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// The session could not be written.
+    #[error("{0}")]
+    Storage(String),
+}
+
+/// Where a lane is to go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Navigation {
+    /// The entry that becomes the tip; none for the place before the first entry.
+    pub target: Option<EntryId>,
+    /// Asks for a summary of the branch that is left, with instructions for it, perhaps empty.
+    pub summary: Option<String>,
+    /// A label for the summary, or for the target where none is made.
+    pub label: Option<String>,
+}
+
+/// Why a lane was not moved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NavigationError {
+    /// Something runs, or was left open by a crash.
+    #[error("{0}")]
+    Busy(String),
+    /// It is there already, there is no such entry, or the place takes no summary.
+    #[error("{0}")]
+    Refused(String),
+    /// The engine of this session cannot do it.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The session could not be written.
+    #[error("{0}")]
+    Storage(String),
+}
+
+/// What a copy of a session takes, and where it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForkPlan {
+    /// The entry that the copy begins at; none for the main lane's tip.
+    pub at: Option<EntryId>,
+    /// The whole tree instead of the path to that entry.
+    pub whole_tree: bool,
+    /// The new database, absolute; nothing is there yet.
+    pub into: PathBuf,
+}
+
+/// Why a session was not copied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ForkError {
+    /// There is nothing to copy, or no such entry.
+    #[error("{0}")]
+    Refused(String),
+    /// The engine of this session cannot do it.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The copy could not be written.
     #[error("{0}")]
     Storage(String),
 }
@@ -135,7 +197,69 @@ impl Lane {
         message: UserMessage,
         delivery: Delivery,
     ) -> Result<Admission, PromptError> {
-        self.0.prompt(cx, command_id, message, delivery).await
+        self.0.prompt(cx, command_id, message, delivery, true).await
+    }
+
+    /// Admits a message durably and starts nothing for it: it enters with the next run, or when somebody
+    /// resumes.
+    pub async fn record(
+        &self,
+        cx: &Context,
+        command_id: CommandId,
+        message: UserMessage,
+        delivery: Delivery,
+    ) -> Result<Admission, PromptError> {
+        self.0
+            .prompt(cx, command_id, message, delivery, false)
+            .await
+    }
+
+    /// Ends what runs now, durably, and says which operation that was; none while idle. What waits stays
+    /// until somebody resumes.
+    pub async fn interrupt(&self, cx: &Context) -> Result<Option<OperationId>, LaneError> {
+        let running = self.0.activity().borrow().operation_id().cloned();
+        match running {
+            Some(operation) => {
+                let ended = self.0.request_abort(cx, &operation).await?;
+                Ok(ended.then_some(operation))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Moves the lane to another place in the tree, with a summary of the branch that is left where that is
+    /// asked for. Says which operation does it.
+    pub async fn navigate(
+        &self,
+        cx: &Context,
+        navigation: Navigation,
+    ) -> Result<OperationId, NavigationError> {
+        self.0.navigate(cx, navigation).await
+    }
+
+    /// Changes what a message says that was not delivered yet. False when it is too late.
+    pub async fn edit(
+        &self,
+        cx: &Context,
+        id: &EntryId,
+        message: UserMessage,
+    ) -> Result<bool, LaneError> {
+        self.0.edit(cx, id, message).await
+    }
+
+    /// Lets a message that waits steer, and run where nothing runs. False when it is too late.
+    pub async fn promote(&self, cx: &Context, id: &EntryId) -> Result<bool, LaneError> {
+        self.0.promote(cx, id).await
+    }
+
+    /// Waits until nothing runs and nothing follows. Starts nothing.
+    pub async fn wait_idle(&self, cx: &Context) -> Result<(), Cancelled> {
+        let mut activity = self.0.activity();
+        cx.run(async {
+            // A lane that is gone runs nothing.
+            activity.wait_for(RunState::is_idle).await.ok();
+        })
+        .await
     }
 
     /// Records durably that `operation` is to end, then ends it. False when it is not the one that runs.
@@ -198,7 +322,7 @@ pub struct LedgerTotals {
     pub requests: u64,
 }
 
-/// The session's tree, to read.
+/// The session's tree, to read and to label.
 #[derive(Clone)]
 pub struct SessionTree(Arc<dyn AgentBackend>);
 
@@ -216,6 +340,40 @@ impl SessionTree {
     /// One entry, wherever in the tree.
     pub async fn entry(&self, id: &EntryId) -> Result<Option<Entry>, LaneError> {
         self.0.entry(id.clone()).await
+    }
+
+    /// The main lane's tip; none while it is empty.
+    pub fn tip(&self) -> Option<EntryId> {
+        self.0.tip()
+    }
+
+    /// Up to `limit` entries of all branches that were written before the one with sequence number
+    /// `before` (or the newest), in the order of their being written.
+    pub async fn all(&self, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, LaneError> {
+        self.0.all(before, limit).await
+    }
+
+    /// All labels, by entry.
+    pub async fn labels(&self) -> Result<BTreeMap<EntryId, String>, LaneError> {
+        self.0.labels().await
+    }
+
+    /// Labels an entry, or takes its label away. False where there is no such entry.
+    pub async fn set_label(
+        &self,
+        cx: &Context,
+        entry: &EntryId,
+        label: Option<&str>,
+    ) -> Result<bool, LaneError> {
+        self.0
+            .set_label(cx, entry.clone(), label.map(str::to_owned))
+            .await
+    }
+
+    /// Writes a copy of the tree, or of one path, as another session's database, and says how many entries
+    /// it has. What runs here goes on.
+    pub async fn fork(&self, plan: ForkPlan) -> Result<u64, ForkError> {
+        self.0.fork(plan).await
     }
 
     /// The session's ledger, added up.

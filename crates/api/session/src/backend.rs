@@ -12,10 +12,15 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use crate::agent::{Admission, LaneError, LedgerTotals, Outcome, PromptError, SessionIdentity};
+use crate::agent::{
+    Admission, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, Outcome,
+    PromptError, SessionIdentity,
+};
+use crate::engine::Capabilities;
 use crate::events::AgentEvent;
 use crate::hooks::{
-    AfterRequestHook, AfterToolHook, ApproveToolHook, BeforeRequestHook, BeforeToolHook,
+    AfterRequestHook, AfterToolHook, ApproveToolHook, BeforeCompactionHook, BeforeNavigationHook,
+    BeforePassHook, BeforeRequestHook, BeforeRunEndHook, BeforeRunHook, BeforeToolHook,
 };
 use crate::requests::{OpenRequestsError, SubmitError, WaitError};
 
@@ -27,6 +32,8 @@ pub trait AgentBackend: Send + Sync {
     fn environment(&self) -> &Arc<BTreeMap<String, String>>;
     /// See [`crate::Agent::main`].
     fn main(&self) -> Arc<dyn LaneBackend>;
+    /// See [`crate::Agent::capabilities`].
+    fn capabilities(&self) -> Capabilities;
     /// See [`crate::Agent::lane`].
     fn lane(&self, name: &LaneName) -> Option<Arc<dyn LaneBackend>>;
     /// A new subscriber to everything that happens from now on.
@@ -50,6 +57,25 @@ pub trait AgentBackend: Send + Sync {
     ) -> BoxFuture<'_, Result<(Vec<Entry>, bool), LaneError>>;
     /// See [`crate::SessionTree::entry`].
     fn entry(&self, id: EntryId) -> BoxFuture<'_, Result<Option<Entry>, LaneError>>;
+    /// See [`crate::SessionTree::tip`].
+    fn tip(&self) -> Option<EntryId>;
+    /// See [`crate::SessionTree::all`].
+    fn all(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Entry>, LaneError>>;
+    /// See [`crate::SessionTree::labels`].
+    fn labels(&self) -> BoxFuture<'_, Result<BTreeMap<EntryId, String>, LaneError>>;
+    /// See [`crate::SessionTree::set_label`].
+    fn set_label<'a>(
+        &'a self,
+        cx: &'a Context,
+        entry: EntryId,
+        label: Option<String>,
+    ) -> BoxFuture<'a, Result<bool, LaneError>>;
+    /// See [`crate::SessionTree::fork`].
+    fn fork(&self, plan: ForkPlan) -> BoxFuture<'_, Result<u64, ForkError>>;
     /// See [`crate::Retirement::retire`].
     fn retire(&self, reason: &str);
     /// See [`crate::SessionTree::usage`].
@@ -72,6 +98,16 @@ pub enum AnyHook {
     BeforeRequest(BeforeRequestHook),
     /// See [`crate::Hooks::after_response`].
     AfterResponse(AfterRequestHook),
+    /// See [`crate::Hooks::before_pass`].
+    BeforePass(BeforePassHook),
+    /// See [`crate::Hooks::before_run`].
+    BeforeRun(BeforeRunHook),
+    /// See [`crate::Hooks::before_run_end`].
+    BeforeRunEnd(BeforeRunEndHook),
+    /// See [`crate::Hooks::before_compaction`].
+    BeforeCompaction(BeforeCompactionHook),
+    /// See [`crate::Hooks::before_navigation`].
+    BeforeNavigation(BeforeNavigationHook),
 }
 
 /// The channel behind [`crate::DurableRequests`].
@@ -103,6 +139,7 @@ pub trait LaneBackend: Send + Sync {
         command_id: CommandId,
         message: UserMessage,
         delivery: Delivery,
+        resume: bool,
     ) -> BoxFuture<'a, Result<Admission, PromptError>>;
     /// See [`crate::Lane::request_abort`].
     fn request_abort<'a>(
@@ -116,6 +153,25 @@ pub trait LaneBackend: Send + Sync {
         cx: &'a Context,
         instructions: Option<String>,
     ) -> BoxFuture<'a, Result<Admission, PromptError>>;
+    /// See [`crate::Lane::navigate`].
+    fn navigate<'a>(
+        &'a self,
+        cx: &'a Context,
+        navigation: Navigation,
+    ) -> BoxFuture<'a, Result<OperationId, NavigationError>>;
+    /// See [`crate::Lane::edit`].
+    fn edit<'a>(
+        &'a self,
+        cx: &'a Context,
+        id: &'a EntryId,
+        message: UserMessage,
+    ) -> BoxFuture<'a, Result<bool, LaneError>>;
+    /// See [`crate::Lane::promote`].
+    fn promote<'a>(
+        &'a self,
+        cx: &'a Context,
+        id: &'a EntryId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>>;
     /// See [`crate::Lane::resume`].
     fn resume<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<bool, LaneError>>;
     /// See [`crate::Lane::withdraw`].

@@ -9,6 +9,7 @@ use bezel_session_types::{
 };
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use crate::agent::Outcome;
 use crate::backend::AgentBackend;
@@ -119,6 +120,28 @@ pub enum EventBody {
         /// Markdown.
         summary: String,
     },
+    /// The main lane moved to another place in the tree.
+    Navigated {
+        /// The tip now; none before the first entry.
+        tip: Option<EntryId>,
+    },
+    /// An entry has another label, or none any more.
+    LabelSet {
+        /// Which entry.
+        entry: EntryId,
+        /// The label now.
+        label: Option<String>,
+    },
+    /// Something that a person should know of entered the tree: a run that goes on after a crash, one that
+    /// could not go on.
+    Noted {
+        /// Its entry.
+        entry: EntryId,
+        /// Whether it tells of a failure.
+        failed: bool,
+        /// What happened and what to do.
+        message: String,
+    },
     /// A model request used tokens.
     UsageRecorded {
         /// Of which model.
@@ -142,6 +165,17 @@ pub enum EventBody {
     },
 }
 
+/// Events as they come; read on a task of the facet.
+#[derive(Debug)]
+pub struct AgentEventReceiver(mpsc::UnboundedReceiver<Arc<AgentEvent>>);
+
+impl AgentEventReceiver {
+    /// Waits for events and puts what has come in into `batch`. False once the session has ended.
+    pub async fn receive(&mut self, batch: &mut Vec<Arc<AgentEvent>>) -> bool {
+        self.0.recv_many(batch, 1024).await > 0
+    }
+}
+
 /// Subscriptions that end with the facet.
 #[derive(Clone)]
 pub struct AgentEvents {
@@ -152,6 +186,11 @@ pub struct AgentEvents {
 impl AgentEvents {
     pub(crate) fn new(backend: Arc<dyn AgentBackend>, scope: FacetScope) -> Self {
         AgentEvents { backend, scope }
+    }
+
+    /// Everything from now on, in order, for a facet that waits between batches.
+    pub fn receiver(&self) -> AgentEventReceiver {
+        AgentEventReceiver(self.backend.subscribe())
     }
 
     /// Calls `listener` for everything from now on, in order, on a task of the facet. What has come in

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_plugin::{FacetError, FacetScope};
-use bezel_session_types::{AssistantMessage, InvocationId, Message, RequestOptions, ToolOutput};
+use bezel_session_types::{
+    AssistantMessage, CompactionReason, EntryId, InvocationId, Message, OperationId,
+    RequestOptions, ToolOutput, UserMessage,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -54,6 +57,84 @@ pub struct RequestDraft {
     pub options: RequestOptions,
 }
 
+/// A pass over an operation that is about to begin.
+#[derive(Debug, Clone)]
+pub struct RunPass {
+    /// Which operation.
+    pub operation: OperationId,
+    /// Whether an earlier pass left it open: a crash, or a full disk.
+    pub resumed: bool,
+}
+
+/// A run that is about to ask the model for the first time.
+#[derive(Debug, Clone)]
+pub struct RunStart {
+    /// Which operation.
+    pub operation: OperationId,
+}
+
+/// A run that has nothing more to do.
+#[derive(Debug, Clone)]
+pub struct RunEnding {
+    /// Which operation.
+    pub operation: OperationId,
+    /// Its last answer.
+    pub message: Arc<AssistantMessage>,
+}
+
+/// A compaction that is about to be made.
+#[derive(Debug, Clone)]
+pub struct PendingCompaction {
+    /// Of which operation.
+    pub operation: OperationId,
+    /// Why.
+    pub reason: CompactionReason,
+    /// What is to be summarised.
+    pub messages: Arc<[Arc<Message>]>,
+}
+
+/// What a hook makes of a compaction; the first that is not `Proceed` decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompactionVerdict {
+    /// Let it be made.
+    Proceed,
+    /// Don't make it; the person reads why.
+    Decline(String),
+    /// Take this summary.
+    Supply(String),
+}
+
+/// A move to another place in the tree that is about to be made.
+#[derive(Debug, Clone)]
+pub struct PendingNavigation {
+    /// Of which operation.
+    pub operation: OperationId,
+    /// Where it goes; none before the first entry.
+    pub target: Option<EntryId>,
+    /// What of the branch that is left would be summarised; empty where no summary was asked for.
+    pub messages: Arc<[Arc<Message>]>,
+}
+
+/// What a hook makes of a navigation; the first that is not `Proceed` decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NavigationVerdict {
+    /// Let it go.
+    Proceed,
+    /// Don't go there; the person reads why.
+    Decline(String),
+    /// Take this summary of the branch that is left.
+    Supply(String),
+}
+
+pub(crate) type BeforePassHook = Arc<dyn Fn(Context, RunPass) -> HookResult<()> + Send + Sync>;
+pub(crate) type BeforeRunHook =
+    Arc<dyn Fn(Context, RunStart) -> HookResult<Vec<UserMessage>> + Send + Sync>;
+pub(crate) type BeforeRunEndHook =
+    Arc<dyn Fn(Context, RunEnding) -> HookResult<Option<UserMessage>> + Send + Sync>;
+pub(crate) type BeforeCompactionHook =
+    Arc<dyn Fn(Context, PendingCompaction) -> HookResult<CompactionVerdict> + Send + Sync>;
+pub(crate) type BeforeNavigationHook =
+    Arc<dyn Fn(Context, PendingNavigation) -> HookResult<NavigationVerdict> + Send + Sync>;
 pub(crate) type HookResult<T> = BoxFuture<'static, Result<T, FacetError>>;
 pub(crate) type BeforeToolHook =
     Arc<dyn Fn(Context, ToolCallView) -> HookResult<BeforeTool> + Send + Sync>;
@@ -134,6 +215,63 @@ impl Hooks {
     {
         self.register(AnyHook::AfterResponse(Arc::new(move |cx, message| {
             hook(cx, message).boxed()
+        })));
+    }
+
+    /// Before anything of a pass over an operation: a new one's first pass, and every later one after a
+    /// crash. An error stops the pass; the operation stays open, and resuming it asks again.
+    pub fn before_pass<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, RunPass) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), FacetError>> + Send + 'static,
+    {
+        self.register(AnyHook::BeforePass(Arc::new(move |cx, pass| {
+            hook(cx, pass).boxed()
+        })));
+    }
+
+    /// Before the first model request of a run: messages that go with it, recorded in the same commit.
+    pub fn before_run<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, RunStart) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<UserMessage>, FacetError>> + Send + 'static,
+    {
+        self.register(AnyHook::BeforeRun(Arc::new(move |cx, start| {
+            hook(cx, start).boxed()
+        })));
+    }
+
+    /// Before a run ends: something more for it to do. The last one given wins; after a crash the hook may
+    /// be asked again.
+    pub fn before_run_end<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, RunEnding) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Option<UserMessage>, FacetError>> + Send + 'static,
+    {
+        self.register(AnyHook::BeforeRunEnd(Arc::new(move |cx, ending| {
+            hook(cx, ending).boxed()
+        })));
+    }
+
+    /// Before older entries are summarised: decline, or supply the summary.
+    pub fn before_compaction<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, PendingCompaction) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<CompactionVerdict, FacetError>> + Send + 'static,
+    {
+        self.register(AnyHook::BeforeCompaction(Arc::new(move |cx, pending| {
+            hook(cx, pending).boxed()
+        })));
+    }
+
+    /// Before the conversation moves in its tree: decline, or supply the summary of what is left.
+    pub fn before_navigation<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, PendingNavigation) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<NavigationVerdict, FacetError>> + Send + 'static,
+    {
+        self.register(AnyHook::BeforeNavigation(Arc::new(move |cx, pending| {
+            hook(cx, pending).boxed()
         })));
     }
 

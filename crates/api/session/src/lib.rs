@@ -137,6 +137,7 @@
 mod agent;
 mod catalogue;
 mod context;
+mod engine;
 mod events;
 mod hooks;
 mod prompt;
@@ -147,8 +148,8 @@ mod tools;
 pub mod backend;
 
 pub use agent::{
-    Admission, Agent, Lane, LaneError, LedgerTotals, Outcome, PromptError, SessionIdentity,
-    SessionTree,
+    Admission, Agent, ForkError, ForkPlan, Lane, LaneError, LedgerTotals, Navigation,
+    NavigationError, Outcome, PromptError, SessionIdentity, SessionTree,
 };
 pub use bezel_plugin::{Facet, FacetError, Local, Namespace};
 pub use catalogue::{
@@ -158,8 +159,12 @@ pub use catalogue::{
 #[doc(hidden)]
 pub use context::SessionParts;
 pub use context::{RETIRE, Retirement, SessionContext};
-pub use events::{AgentEvent, AgentEvents, EventBody};
-pub use hooks::{ApproveTool, BeforeTool, Hooks, RequestDraft, ToolCallView};
+pub use engine::{Capabilities, Capability, Unsupported};
+pub use events::{AgentEvent, AgentEventReceiver, AgentEvents, EventBody};
+pub use hooks::{
+    ApproveTool, BeforeTool, CompactionVerdict, Hooks, NavigationVerdict, PendingCompaction,
+    PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolCallView,
+};
 pub use prompt::{PromptDraft, SystemPrompt};
 pub use requests::{
     DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue, SubmitError,

@@ -1,17 +1,18 @@
-//! `bezel session`: list, show, rename, answer, delete; export, import, check and size are in [`files`].
+//! `bezel session`: list, show, rename, fork, answer, delete; export, import, check and size are in [`files`].
 
 mod files;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use bezel_context::Context;
 use bezel_host_headless::{SelectError, find_session};
-use bezel_rpc::{CallError, Link};
-use bezel_session_types::{AssistantContent, Message, ResultContent};
+use bezel_rpc::{AttachmentState, CallError, Link};
+use bezel_session_types::{AssistantContent, EntryId, Message, ResultContent};
 use bezel_sessions_contract::{
-    LaunchEnvironment, SessionDirectoryClient, SessionError, SessionManagementClient,
-    SessionSummary,
+    ForkError, ForkRequest, LaunchEnvironment, SessionDirectoryClient, SessionError,
+    SessionForkClient, SessionManagementClient, SessionSummary,
 };
 use serde_json::json;
 
@@ -22,7 +23,11 @@ use crate::connect::join_chosen;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::logging;
 use crate::paths::Paths;
+use crate::setup;
 use crate::setup::environment;
+
+/// How long a session that was opened may take to be there.
+const ATTACHING: Duration = Duration::from_secs(20);
 
 /// Runs the command.
 pub fn run(server: ServerChoice, command: SessionCommand) -> Outcome {
@@ -100,6 +105,30 @@ async fn act(
         SessionCommand::Answer(arguments) => {
             return asked::answer(cx, link, environment, arguments).await;
         }
+        SessionCommand::Fork {
+            id,
+            at,
+            tree,
+            title,
+            json,
+        } => {
+            let session = found(cx, link, &id).await?;
+            let request = ForkRequest {
+                at: at.map(EntryId::new),
+                whole_tree: tree,
+                title,
+            };
+            let forked = fork(cx, link, &management, &session, request).await?;
+            if json {
+                writeln!(out, "{}", json!(forked))?;
+            } else {
+                writeln!(
+                    out,
+                    "{} is a copy of {}; `bezel --session {0}` opens it",
+                    forked.session_id, session.session_id
+                )?;
+            }
+        }
         SessionCommand::Delete { id, json } => {
             let session = found(cx, link, &id).await?;
             management
@@ -129,6 +158,39 @@ async fn act(
         SessionCommand::Size { json } => files::size(cx, link, json).await?,
     }
     Ok(Exit::Done)
+}
+
+/// Has the session's own worker copy it; one that does not run is started.
+async fn fork(
+    cx: &Context,
+    link: &Link,
+    management: &SessionManagementClient,
+    session: &SessionSummary,
+    request: ForkRequest,
+) -> Outcome<SessionSummary> {
+    let environment = Some(LaunchEnvironment(setup::environment()));
+    management
+        .attach(cx, session.session_id.clone(), environment)
+        .await
+        .map_err(failed)?;
+    let attached = link.attached();
+    let settled = |state: &AttachmentState| !matches!(state, AttachmentState::Attaching { .. });
+    let waiting = cx.with_timeout(ATTACHING);
+    let state = attached.attachment().wait_for(&waiting, settled).await;
+    if !state.is_ok_and(|state| state.is_attached()) {
+        return Err(Failure::failed(anyhow!(
+            "the worker of session {} was lost while it was opened: try again",
+            session.session_id
+        )));
+    }
+    let forks: SessionForkClient = attached.use_service();
+    forks.fork(cx, request).await.map_err(|error| match error {
+        CallError::Service(error @ ForkError::Refused { .. }) => Failure::usage(error),
+        CallError::Service(error) => Failure::failed(error),
+        CallError::Rpc(error) => {
+            Failure::failed(anyhow!("the session was not forked: {}", error.message))
+        }
+    })
 }
 
 pub(super) async fn found(cx: &Context, link: &Link, id: &str) -> Outcome<SessionSummary> {

@@ -14,6 +14,8 @@ pub use check::join;
 pub use diagnostic::nearest;
 pub use layers::{LoadError, Loaded, Origin, Sources, VARIABLES, load, project_file, project_of};
 pub use trust::TrustStore;
-pub use types::{Config, Permission, ProviderSettings, Theme, Thinking, published_schema};
+pub use types::{
+    Config, Permission, ProviderSettings, ResumeWhen, Theme, Thinking, published_schema,
+};
 #[cfg(test)]
 pub use types::{PluginSettings, ProviderKind};

@@ -239,6 +239,20 @@ pub struct SessionSettings {
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
+    /// When what ran at a crash goes on: when somebody opens the session, or at once. At once means without
+    /// the variables of a shell: keys must be in the credential store or come from a command.
+    pub resume: ResumeWhen,
+}
+
+/// When what ran at a crash goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResumeWhen {
+    /// When somebody opens the session.
+    #[default]
+    Open,
+    /// At once, and when the server starts.
+    AtOnce,
 }
 
 impl Default for SessionSettings {
@@ -247,6 +261,7 @@ impl Default for SessionSettings {
             idle_exit_minutes: 10,
             keep_days: None,
             max_bytes: None,
+            resume: ResumeWhen::default(),
         }
     }
 }

@@ -21,6 +21,7 @@ pub fn facets() -> Vec<SessionFacet> {
         bezel_sessions_session::facet(),
         bezel_chat_session::facet(),
         bezel_transcript_session::facet(),
+        bezel_tree_session::facet(),
         bezel_usage_session::facet(),
     ]
 }

@@ -328,7 +328,7 @@ impl Run {
             }
         }
         self.place(&mut operation, &mut step, settled)?;
-        step.operation = crate::state::OperationChange::Set(operation);
+        step.operation = crate::state::OperationChange::Set(Box::new(operation));
         self.open()?;
         let committed = self.lane.commit(&mut state, step)?;
         self.show_tools(&mut state);
@@ -351,7 +351,7 @@ impl Run {
         let mut step = Step::default();
         let (id, result) = (settled.result.invocation_id.clone(), settled.result.clone());
         self.place(&mut operation, &mut step, vec![settled])?;
-        step.operation = crate::state::OperationChange::Set(operation);
+        step.operation = crate::state::OperationChange::Set(Box::new(operation));
         if let Err(stop) = self.commit(&mut state, step) {
             state.unwritten.insert(id, result);
             return Err(stop);

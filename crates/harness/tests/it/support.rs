@@ -361,7 +361,16 @@ pub fn outline(entries: &[Entry]) -> Vec<String> {
         EntryBody::BranchSummary(branch) => format!("branch: {}", branch.summary),
         EntryBody::Custom(custom) => format!("custom: {}", custom.name),
     };
-    entries.iter().map(line).collect()
+    entries
+        .iter()
+        .filter(|entry| !is_resumed(entry))
+        .map(line)
+        .collect()
+}
+
+/// The remark that a run goes on after its process ended: a crash may add it wherever it strikes.
+pub fn is_resumed(entry: &Entry) -> bool {
+    matches!(&entry.body, EntryBody::Custom(custom) if custom.name == "harness.resumed")
 }
 
 pub fn text_of(content: &[ResultContent]) -> String {

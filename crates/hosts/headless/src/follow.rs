@@ -118,6 +118,17 @@ impl Follower {
                     }
                 }
                 ItemBody::Tool(tool) => told.tool(&item.id, tool, &mut events),
+                ItemBody::Branch { .. } => told.settled = true,
+                ItemBody::Note { text, failed } => {
+                    // A failure is told by how the run ended.
+                    if !failed && !std::mem::replace(&mut told.settled, true) {
+                        events.push(RunEvent::Warning {
+                            message: text.clone(),
+                            of_answer: false,
+                        });
+                    }
+                    told.settled = true;
+                }
                 ItemBody::Compaction { summary } => {
                     told.settled = true;
                     events.push(RunEvent::Compaction {

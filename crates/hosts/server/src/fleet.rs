@@ -405,6 +405,38 @@ impl FleetBackend for HostFleet {
         .boxed()
     }
 
+    fn begin_copy(&self, _cx: &Context, of: SessionId) -> FleetResult<(SessionId, PathBuf)> {
+        let fleet = self.clone();
+        self.whole("begin copy", async move {
+            let session = fleet.known(&of)?;
+            fleet.records.begin_copy(&session).await
+        })
+    }
+
+    fn place_copy(
+        &self,
+        cx: &Context,
+        of: SessionId,
+        session_id: SessionId,
+        title: Option<String>,
+    ) -> FleetResult<ManagedSession> {
+        let (fleet, cx) = (self.clone(), cx.clone());
+        self.whole("place copy", async move {
+            let session = fleet.known(&of)?;
+            fleet
+                .records
+                .place_copy(&cx, &session, session_id, title)
+                .await
+        })
+    }
+
+    fn abandon_copy(&self, _cx: &Context, of: SessionId, session_id: SessionId) -> FleetResult<()> {
+        let fleet = self.clone();
+        self.whole("abandon copy", async move {
+            fleet.records.abandon_copy(&of, &session_id).await
+        })
+    }
+
     fn report_commit(
         &self,
         cx: &Context,

@@ -169,11 +169,12 @@ impl ServerHost {
         let [came, gone] = follow_clients(&router, &control);
         let watchers = [follow_workers(&router, &workers), came, gone];
         workers.open(&local);
-        workers.adopt(rows);
+        let gone = workers.adopt(rows);
         if let Err(error) = records.adopt(&owner).await {
             tracing::warn!(%error, "session files without a record cannot be looked for");
         }
         table.activate();
+        workers.resume_left(gone);
         if let Some(listener) = listener {
             // The task ends with the server's scope.
             drop(tasks.spawn("accept connections", accept(listener, acceptor.clone())));

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
-use bezel_api_session::{AgentEvent, LaneError, LedgerTotals, OpenRequestsError, SessionIdentity};
-use bezel_harness::{ChannelId, Harness};
+use bezel_api_session::{
+    AgentEvent, Capabilities, Capability, ForkError, ForkPlan, LaneError, LedgerTotals,
+    OpenRequestsError, SessionIdentity,
+};
+use bezel_context::Context;
+use bezel_harness::{AppendError, ChannelId, ForkRequest, ForkScope, Harness};
 use bezel_session_types::{Entry, EntryId, LaneName};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -16,6 +20,18 @@ use crate::events::Bus;
 use crate::hooks;
 use crate::lane::HostLane;
 use crate::requests::HostRequests;
+
+/// What the harness can do.
+const CAPABILITIES: Capabilities = Capabilities::of(
+    "bezel",
+    &[
+        Capability::Steer,
+        Capability::Navigate,
+        Capability::Fork,
+        Capability::Compact,
+        Capability::Hooks,
+    ],
+);
 
 pub(crate) struct HostAgent {
     pub(crate) identity: SessionIdentity,
@@ -92,6 +108,73 @@ impl AgentBackend for HostAgent {
     fn entry(&self, id: EntryId) -> BoxFuture<'_, Result<Option<Entry>, LaneError>> {
         let entry = self.harness.tree().entry(&id);
         async move { entry.map_err(|error| LaneError::Storage(error.to_string())) }.boxed()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn tip(&self) -> Option<EntryId> {
+        self.harness.tree().leaf(&LaneName::main())
+    }
+
+    fn all(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Entry>, LaneError>> {
+        let tree = self.harness.tree();
+        async move {
+            // Of a long session it is much to read: not on the runtime's own thread.
+            let read = tokio::task::spawn_blocking(move || tree.all(before, limit)).await;
+            read.map_err(|error| LaneError::Storage(error.to_string()))?
+                .map_err(|error| LaneError::Storage(error.to_string()))
+        }
+        .boxed()
+    }
+
+    fn labels(&self) -> BoxFuture<'_, Result<BTreeMap<EntryId, String>, LaneError>> {
+        let labels = self.harness.tree().labels();
+        async move { labels.map_err(|error| LaneError::Storage(error.to_string())) }.boxed()
+    }
+
+    fn set_label<'a>(
+        &'a self,
+        cx: &'a Context,
+        entry: EntryId,
+        label: Option<String>,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        async move {
+            let tree = self.harness.tree();
+            match tree.set_label(cx, &entry, label.as_deref()) {
+                Ok(()) => Ok(true),
+                Err(AppendError::Unknown { .. }) => Ok(false),
+                Err(AppendError::Cancelled(_)) => Err(LaneError::Cancelled),
+                Err(error) => Err(LaneError::Storage(error.to_string())),
+            }
+        }
+        .boxed()
+    }
+
+    fn fork(&self, plan: ForkPlan) -> BoxFuture<'_, Result<u64, ForkError>> {
+        async move {
+            let ForkPlan {
+                at,
+                whole_tree,
+                into,
+            } = plan;
+            let scope = match whole_tree {
+                true => ForkScope::Tree,
+                false => ForkScope::Path,
+            };
+            let forked = self.harness.fork(ForkRequest { at, scope, into }).await;
+            forked.map_err(|error| match error {
+                bezel_harness::ForkError::Nothing => ForkError::Refused(error.to_string()),
+                error if error.is_unknown() => ForkError::Refused(error.to_string()),
+                error => ForkError::Storage(error.to_string()),
+            })
+        }
+        .boxed()
     }
 
     fn retire(&self, reason: &str) {

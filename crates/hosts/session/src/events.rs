@@ -126,7 +126,16 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
                     entry: entry.id.clone(),
                     summary: compaction.summary.clone(),
                 }),
-                _ => {}
+                EntryBody::Custom(custom) => {
+                    if let Some(note) = custom.note() {
+                        publish(EventBody::Noted {
+                            entry: entry.id.clone(),
+                            failed: note.failed,
+                            message: note.message.to_owned(),
+                        });
+                    }
+                }
+                EntryBody::BranchSummary(_) => {}
             }
             publish(EventBody::Committed { seq: entry.seq });
         }
@@ -135,6 +144,10 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
         } => {
             publish(EventBody::UsageRecorded { model, usage, cost });
         }
+        EventKind::NavigationEnd {
+            tip, error: None, ..
+        } => publish(EventBody::Navigated { tip }),
+        EventKind::LabelSet { entry, label } => publish(EventBody::LabelSet { entry, label }),
         EventKind::HandlerError {
             registrant,
             hook,
@@ -158,6 +171,8 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
         | EventKind::RetryScheduled { .. }
         | EventKind::CompactionStart { .. }
         | EventKind::CompactionEnd { .. }
+        | EventKind::NavigationStart { .. }
+        | EventKind::NavigationEnd { .. }
         | EventKind::OperationAbort { .. } => {}
     }
 }

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use bezel_api_session::backend::{AnyHook, HookGuard};
-use bezel_api_session::{ApproveTool, BeforeTool, RequestDraft, ToolCallView};
+use bezel_api_session::{
+    ApproveTool, BeforeTool, CompactionVerdict, NavigationVerdict, PendingCompaction,
+    PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolCallView,
+};
 use bezel_harness::{
-    Approval, Harness, HookError, PendingAnswer, PendingCall, PendingRequest, RequestPatch,
-    SettledCall, ToolPatch, ToolVerdict,
+    Approval, EndingRun, Harness, HookError, PendingAnswer, PendingCall, PendingRequest,
+    RequestPatch, SettledCall, StartingPass, StartingRun, ToolPatch, ToolVerdict,
 };
 use bezel_session_types::ToolOutput;
 
@@ -85,6 +88,71 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
             move |cx, answer: PendingAnswer| {
                 let change = hook(cx, Arc::unwrap_or_clone(answer.message));
                 async move { change.await.map(Some).map_err(failed) }
+            },
+        )),
+        AnyHook::BeforePass(hook) => {
+            Box::new(hooks.before_pass(plugin, move |cx, pass: StartingPass| {
+                let pass = RunPass {
+                    operation: pass.operation_id,
+                    resumed: pass.resumed,
+                };
+                let verdict = hook(cx, pass);
+                async move { verdict.await.map_err(failed) }
+            }))
+        }
+        AnyHook::BeforeRun(hook) => {
+            Box::new(hooks.before_run(plugin, move |cx, start: StartingRun| {
+                let operation = start.operation_id;
+                let more = hook(cx, RunStart { operation });
+                async move { more.await.map_err(failed) }
+            }))
+        }
+        AnyHook::BeforeRunEnd(hook) => {
+            Box::new(hooks.before_run_end(plugin, move |cx, ending: EndingRun| {
+                let ending = RunEnding {
+                    operation: ending.operation_id,
+                    message: ending.message,
+                };
+                let more = hook(cx, ending);
+                async move { more.await.map_err(failed) }
+            }))
+        }
+        AnyHook::BeforeCompaction(hook) => Box::new(hooks.before_compaction(
+            plugin,
+            move |cx, pending: bezel_harness::PendingCompaction| {
+                let pending = PendingCompaction {
+                    operation: pending.operation_id,
+                    reason: pending.reason,
+                    messages: pending.messages,
+                };
+                let verdict = hook(cx, pending);
+                async move {
+                    use bezel_harness::CompactionVerdict as Harness;
+                    Ok(match verdict.await.map_err(failed)? {
+                        CompactionVerdict::Proceed => Harness::Proceed,
+                        CompactionVerdict::Decline(reason) => Harness::Decline { reason },
+                        CompactionVerdict::Supply(summary) => Harness::Supply { summary },
+                    })
+                }
+            },
+        )),
+        AnyHook::BeforeNavigation(hook) => Box::new(hooks.before_navigation(
+            plugin,
+            move |cx, pending: bezel_harness::PendingNavigation| {
+                let pending = PendingNavigation {
+                    operation: pending.operation_id,
+                    target: pending.target,
+                    messages: pending.messages,
+                };
+                let verdict = hook(cx, pending);
+                async move {
+                    use bezel_harness::NavigationVerdict as Harness;
+                    Ok(match verdict.await.map_err(failed)? {
+                        NavigationVerdict::Proceed => Harness::Proceed,
+                        NavigationVerdict::Decline(reason) => Harness::Decline { reason },
+                        NavigationVerdict::Supply(summary) => Harness::Supply { summary },
+                    })
+                }
             },
         )),
     }

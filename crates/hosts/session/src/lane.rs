@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use bezel_api_session::backend::LaneBackend;
-use bezel_api_session::{Admission, LaneError, Outcome, PromptError};
+use bezel_api_session::{Admission, LaneError, Navigation, NavigationError, Outcome, PromptError};
 use bezel_context::Context;
 use bezel_harness::{
-    AbortError, CompactError, EditError, EventKind, Lane, PromptRequest, ResumeError, Resumed,
+    AbortError, CompactError, EditError, EventKind, Lane, NavigateError, NavigateRequest,
+    PromptRequest, ResumeError, Resumed,
 };
 use bezel_session_types::{
     CommandId, Delivery, EntryId, ModelRef, OperationId, QueuedMessage, RunState, ThinkingLevel,
@@ -32,13 +33,14 @@ impl LaneBackend for HostLane {
         command_id: CommandId,
         message: UserMessage,
         delivery: Delivery,
+        resume: bool,
     ) -> BoxFuture<'a, Result<Admission, PromptError>> {
         async move {
             let request = PromptRequest {
                 command_id,
                 message,
                 delivery,
-                resume: true,
+                resume,
             };
             let admitted = self.lane.prompt(cx, request).await.map_err(prompt_error)?;
             Ok(Admission {
@@ -84,6 +86,51 @@ impl LaneBackend for HostLane {
         .boxed()
     }
 
+    fn navigate<'a>(
+        &'a self,
+        cx: &'a Context,
+        navigation: Navigation,
+    ) -> BoxFuture<'a, Result<OperationId, NavigationError>> {
+        async move {
+            let Navigation {
+                target,
+                summary,
+                label,
+            } = navigation;
+            let request = NavigateRequest {
+                target,
+                summary,
+                label,
+            };
+            let started = self.lane.navigate(cx, request).await;
+            started.map_err(|error| match error {
+                NavigateError::Busy { .. } => NavigationError::Busy(error.to_string()),
+                NavigateError::Current | NavigateError::Unknown { .. } | NavigateError::AtRoot => {
+                    NavigationError::Refused(error.to_string())
+                }
+                error => NavigationError::Storage(error.to_string()),
+            })
+        }
+        .boxed()
+    }
+
+    fn edit<'a>(
+        &'a self,
+        cx: &'a Context,
+        id: &'a EntryId,
+        message: UserMessage,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        async move { changed(self.lane.edit(cx, id, message).await) }.boxed()
+    }
+
+    fn promote<'a>(
+        &'a self,
+        cx: &'a Context,
+        id: &'a EntryId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        async move { changed(self.lane.promote(cx, id).await) }.boxed()
+    }
+
     fn resume<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<bool, LaneError>> {
         async move {
             match self.lane.resume(cx).await {
@@ -101,14 +148,7 @@ impl LaneBackend for HostLane {
         cx: &'a Context,
         id: &'a EntryId,
     ) -> BoxFuture<'a, Result<bool, LaneError>> {
-        async move {
-            match self.lane.withdraw(cx, id).await {
-                Ok(_) => Ok(true),
-                Err(EditError::Delivered { .. } | EditError::Unknown { .. }) => Ok(false),
-                Err(error) => Err(LaneError::Storage(error.to_string())),
-            }
-        }
-        .boxed()
+        async move { changed(self.lane.withdraw(cx, id).await) }.boxed()
     }
 
     fn wait<'a>(
@@ -175,6 +215,14 @@ impl LaneBackend for HostLane {
 
     fn set_model(&self, model: Option<ModelRef>, thinking: ThinkingLevel) {
         self.models.choose(model, thinking);
+    }
+}
+
+fn changed(outcome: Result<QueuedMessage, EditError>) -> Result<bool, LaneError> {
+    match outcome {
+        Ok(_) => Ok(true),
+        Err(EditError::Delivered { .. } | EditError::Unknown { .. }) => Ok(false),
+        Err(error) => Err(LaneError::Storage(error.to_string())),
     }
 }
 

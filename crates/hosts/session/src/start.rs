@@ -10,7 +10,9 @@ use bezel_api_session::{
     SessionParts, SystemPrompt, ToolDraft, ToolSet,
 };
 use bezel_context::{Context, Task, TaskScope};
-use bezel_harness::{EventKind, Harness, HarnessConfig, HarnessOptions, Store, StoreError};
+use bezel_harness::{
+    EventKind, Harness, HarnessConfig, HarnessOptions, OpenLane, Store, StoreError,
+};
 use bezel_plugin::{
     AssembleOptions, Assembled, AssemblyError, Deadlines, FacetReport, Failure, Manifest, Problem,
     Registry, assemble,
@@ -161,8 +163,13 @@ impl SessionHost {
         );
         table.activate();
         open.open();
-        if let Err(error) = harness.main().resume(&Context::background()).await {
-            tracing::error!(%error, "the session could not go on with what was open");
+        // What was recorded to wait, or held by an interrupt, waits on.
+        let goes_on = |found: &&OpenLane| found.operation_id.is_some() || found.resume;
+        for found in harness.opened().iter().filter(goes_on) {
+            let lane = harness.lane(&found.lane);
+            if let Err(error) = lane.resume(&Context::background()).await {
+                tracing::error!(lane = %found.lane, %error, "the session could not go on with what was open");
+            }
         }
         Ok(RunningSession {
             harness,

@@ -38,6 +38,7 @@ struct Inner {
     bound: BTreeMap<ClientId, SessionId>,
     started: Vec<(SessionId, Option<LaunchEnvironment>)>,
     commits: Vec<(SessionId, Commit)>,
+    copies: Vec<(SessionId, SessionId)>,
     failures: VecDeque<FleetError>,
     listeners: Vec<(u64, ChangeListener)>,
     last: u64,
@@ -183,6 +184,15 @@ fn reaches(principal: &Principal, session: &ManagedSession) -> bool {
 }
 
 impl Backend {
+    fn take_copy(&self, of: &SessionId, session_id: &SessionId) -> bool {
+        let mut inner = self.0.inner();
+        let place = inner
+            .copies
+            .iter()
+            .position(|(source, copy)| (source, copy) == (of, session_id));
+        place.map(|place| inner.copies.remove(place)).is_some()
+    }
+
     fn changed(
         &self,
         id: &SessionId,
@@ -379,6 +389,57 @@ impl FleetBackend for Backend {
             messages
         });
         now(outcome)
+    }
+
+    fn begin_copy(&self, _cx: &Context, of: SessionId) -> FleetResult<(SessionId, PathBuf)> {
+        let id = SessionId::generate();
+        let begun = self.0.may_fail().map(|()| {
+            self.0.inner().copies.push((of, id.clone()));
+            (
+                id.clone(),
+                PathBuf::from(format!("/copies/{id}/session.db")),
+            )
+        });
+        now(begun)
+    }
+
+    fn place_copy(
+        &self,
+        _cx: &Context,
+        of: SessionId,
+        session_id: SessionId,
+        title: Option<String>,
+    ) -> FleetResult<ManagedSession> {
+        let known = self.take_copy(&of, &session_id);
+        let source = self
+            .0
+            .inner()
+            .sessions
+            .iter()
+            .find(|one| one.session_id == of)
+            .cloned();
+        let placed = match (known, source) {
+            (true, Some(source)) => {
+                let title = title.unwrap_or_else(|| format!("{} (fork)", source.title));
+                let placed = ManagedSession {
+                    session_id,
+                    title,
+                    ..source
+                };
+                self.0.inner().sessions.push(placed.clone());
+                self.0.tell(&SessionChange::Created(placed.clone()));
+                Ok(placed)
+            }
+            _ => Err(FleetError::NotAuthorized { session_id }),
+        };
+        now(placed)
+    }
+
+    fn abandon_copy(&self, _cx: &Context, of: SessionId, session_id: SessionId) -> FleetResult<()> {
+        match self.take_copy(&of, &session_id) {
+            true => now(Ok(())),
+            false => now(Err(FleetError::NotAuthorized { session_id })),
+        }
     }
 
     fn report_commit(

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
 use bezel_api_session::{
-    Admission, AgentEvent, ApproveTool, BeforeTool, EventBody, LaneError, LedgerTotals,
-    OpenRequestsError, Outcome, PromptError, SessionIdentity, ToolCallView,
+    Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, EventBody, ForkError,
+    ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, OpenRequestsError, Outcome,
+    PromptError, SessionIdentity, ToolCallView,
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::{
@@ -30,6 +31,8 @@ pub struct SentPrompt {
     pub message: UserMessage,
     /// How it should enter.
     pub delivery: Delivery,
+    /// Whether it should run.
+    pub resume: bool,
 }
 
 /// The played session. Everything is public to the test and nothing of it to a facet.
@@ -51,6 +54,11 @@ struct Record {
     entries: Vec<Entry>,
     ledger: LedgerTotals,
     prompts: Vec<SentPrompt>,
+    navigations: Vec<Navigation>,
+    refuse_navigation: Option<NavigationError>,
+    forks: Vec<ForkPlan>,
+    labels: BTreeMap<EntryId, String>,
+    promoted: Vec<EntryId>,
     aborts: Vec<OperationId>,
     model: (Option<ModelRef>, ThinkingLevel),
     refuse: Option<PromptError>,
@@ -121,6 +129,26 @@ impl FakeAgent {
     /// What facets sent to the lane.
     pub fn prompts(&self) -> Vec<SentPrompt> {
         self.lock().prompts.clone()
+    }
+
+    /// Where facets moved the lane.
+    pub fn navigations(&self) -> Vec<Navigation> {
+        self.lock().navigations.clone()
+    }
+
+    /// The next navigations are refused so.
+    pub fn refuse_navigations(&self, error: NavigationError) {
+        self.lock().refuse_navigation = Some(error);
+    }
+
+    /// The copies that facets asked for. Each is made as an empty file.
+    pub fn forks(&self) -> Vec<ForkPlan> {
+        self.lock().forks.clone()
+    }
+
+    /// Messages that facets let steer.
+    pub fn promoted(&self) -> Vec<EntryId> {
+        self.lock().promoted.clone()
     }
 
     /// What facets asked to abort.
@@ -230,6 +258,10 @@ impl AgentBackend for Backend {
         Arc::new(Backend(Arc::clone(&self.0)))
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::of("played", &Capability::ALL)
+    }
+
     fn lane(&self, name: &LaneName) -> Option<Arc<dyn LaneBackend>> {
         (*name == LaneName::main()).then(|| self.main())
     }
@@ -288,6 +320,55 @@ impl AgentBackend for Backend {
         async move { Ok(found) }.boxed()
     }
 
+    fn tip(&self) -> Option<EntryId> {
+        self.0.lock().entries.last().map(|entry| entry.id.clone())
+    }
+
+    fn all(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Entry>, LaneError>> {
+        let record = self.0.lock();
+        let earlier = record.entries.iter();
+        let earlier = earlier.filter(|entry| before.is_none_or(|before| entry.seq < before));
+        let mut page: Vec<Entry> = earlier.rev().take(limit).cloned().collect();
+        page.reverse();
+        async move { Ok(page) }.boxed()
+    }
+
+    fn labels(&self) -> BoxFuture<'_, Result<BTreeMap<EntryId, String>, LaneError>> {
+        let labels = self.0.lock().labels.clone();
+        async move { Ok(labels) }.boxed()
+    }
+
+    fn set_label<'a>(
+        &'a self,
+        _cx: &'a Context,
+        entry: EntryId,
+        label: Option<String>,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        let known = self.0.lock().entries.iter().any(|known| known.id == entry);
+        if known {
+            let mut record = self.0.lock();
+            match label.clone() {
+                Some(label) => record.labels.insert(entry.clone(), label),
+                None => record.labels.remove(&entry),
+            };
+            drop(record);
+            self.0.emit(EventBody::LabelSet { entry, label });
+        }
+        async move { Ok(known) }.boxed()
+    }
+
+    fn fork(&self, plan: ForkPlan) -> BoxFuture<'_, Result<u64, ForkError>> {
+        let made = std::fs::File::create_new(&plan.into);
+        self.0.lock().forks.push(plan);
+        let entries = self.0.lock().entries.len() as u64;
+        let made = made.map_err(|error| ForkError::Storage(error.to_string()));
+        async move { made.map(|_| entries) }.boxed()
+    }
+
     fn retire(&self, reason: &str) {
         self.0.lock().retired = Some(reason.to_owned());
     }
@@ -305,6 +386,7 @@ impl LaneBackend for Backend {
         command_id: CommandId,
         message: UserMessage,
         delivery: Delivery,
+        resume: bool,
     ) -> BoxFuture<'a, Result<Admission, PromptError>> {
         let mut record = self.0.lock();
         let result = match record.refuse.clone() {
@@ -315,6 +397,7 @@ impl LaneBackend for Backend {
                     command_id,
                     message,
                     delivery,
+                    resume,
                 });
                 Ok(Admission {
                     operation_id,
@@ -347,6 +430,54 @@ impl LaneBackend for Backend {
             message_id: None,
         };
         async move { Ok(admission) }.boxed()
+    }
+
+    fn navigate<'a>(
+        &'a self,
+        _cx: &'a Context,
+        navigation: Navigation,
+    ) -> BoxFuture<'a, Result<OperationId, NavigationError>> {
+        let mut record = self.0.lock();
+        let outcome = match record.refuse_navigation.clone() {
+            Some(error) => Err(error),
+            None => {
+                record.navigations.push(navigation);
+                Ok(OperationId::new("navigation"))
+            }
+        };
+        async move { outcome }.boxed()
+    }
+
+    fn edit<'a>(
+        &'a self,
+        _cx: &'a Context,
+        id: &'a EntryId,
+        message: UserMessage,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        let waits = self.0.queue.borrow().iter().any(|queued| queued.id == *id);
+        self.0.queue.send_modify(|queue| {
+            let changed = queue.iter().cloned().map(|queued| match queued.id == *id {
+                true => QueuedMessage {
+                    message: message.clone(),
+                    ..queued
+                },
+                false => queued,
+            });
+            *queue = changed.collect();
+        });
+        async move { Ok(waits) }.boxed()
+    }
+
+    fn promote<'a>(
+        &'a self,
+        _cx: &'a Context,
+        id: &'a EntryId,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        let waits = self.0.queue.borrow().iter().any(|queued| queued.id == *id);
+        if waits {
+            self.0.lock().promoted.push(id.clone());
+        }
+        async move { Ok(waits) }.boxed()
     }
 
     fn resume<'a>(&'a self, _cx: &'a Context) -> BoxFuture<'a, Result<bool, LaneError>> {

@@ -16,12 +16,15 @@ fn descriptors() -> Vec<&'static ServiceDescriptor> {
         bezel_files_contract::FilesClient::descriptor(),
         bezel_models_contract::ModelsClient::descriptor(),
         bezel_policy_contract::ServerControlClient::descriptor(),
+        bezel_sessions_contract::SessionCopiesClient::descriptor(),
         bezel_sessions_contract::SessionDirectoryClient::descriptor(),
+        bezel_sessions_contract::SessionForkClient::descriptor(),
         bezel_sessions_contract::SessionManagementClient::descriptor(),
         bezel_sessions_contract::SessionProcessClient::descriptor(),
         bezel_sessions_contract::SessionRecordClient::descriptor(),
         bezel_transcript_contract::TranscriptClient::descriptor(),
         bezel_question_contract::QuestionsClient::descriptor(),
+        bezel_tree_contract::TreeClient::descriptor(),
         bezel_usage_contract::UsageClient::descriptor(),
     ]
 }

@@ -32,6 +32,26 @@ pub trait Chat {
     #[scope(operate)]
     async fn compact(&self, cx: &Context, instructions: Option<String>) -> PromptReply;
 
+    /// Goes on with what waits or was left open; false when there is nothing. What runs looks once more when
+    /// it is done.
+    #[scope(operate)]
+    async fn resume(&self, cx: &Context) -> Result<bool, ChatError>;
+
+    /// Ends what runs now, durably, and says which operation that was; none while idle. What waits stays
+    /// until somebody resumes.
+    #[scope(operate)]
+    async fn interrupt(&self, cx: &Context) -> Result<Option<OperationId>, ChatError>;
+
+    /// Changes the text of a message that was not delivered yet; its pictures stay. False when it is too
+    /// late.
+    #[scope(operate)]
+    async fn edit(&self, cx: &Context, id: EntryId, text: String) -> Result<bool, ChatError>;
+
+    /// Lets a message that waits steer: it enters at the next step, and runs where nothing runs. False when
+    /// it is too late.
+    #[scope(operate)]
+    async fn promote(&self, cx: &Context, id: EntryId) -> Result<bool, ChatError>;
+
     /// Takes back a message that was not delivered yet. False when it is too late.
     #[scope(operate)]
     async fn withdraw(&self, cx: &Context, id: EntryId) -> Result<bool, ChatError>;
@@ -39,6 +59,10 @@ pub trait Chat {
     /// Waits until the operation has ended. Starts nothing.
     #[scope(read)]
     async fn wait(&self, cx: &Context, operation_id: OperationId) -> Result<Outcome, ChatError>;
+
+    /// Waits until nothing runs and nothing follows. Starts nothing.
+    #[scope(read)]
+    async fn wait_idle(&self, cx: &Context) -> Result<(), ChatError>;
 }
 
 /// A message for the agent.
@@ -52,6 +76,14 @@ pub struct PromptRequest {
     /// When it enters a conversation that is running.
     #[serde(default)]
     pub delivery: Delivery,
+    /// Whether a run starts for it where none goes on. Otherwise it only waits: for the next run, or for
+    /// [`Chat::resume`].
+    #[serde(default = "yes")]
+    pub resume: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Whether a command was admitted.
@@ -78,6 +110,18 @@ pub struct ChatState {
     pub queue: Vec<QueuedMessage>,
     /// How the last operation ended.
     pub last: Option<Outcome>,
+    /// The engine of the session and what it can do.
+    #[serde(default)]
+    pub engine: Engine,
+}
+
+/// The engine of a session and what it can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Engine {
+    /// Its name.
+    pub name: String,
+    /// `steer`, `navigate`, `fork`, `compact`, `hooks`, `durable-requests`, `revert`: those that it has.
+    pub capabilities: Vec<String>,
 }
 
 /// What a session does now.
@@ -128,6 +172,8 @@ pub enum Phase {
     },
     /// The conversation is being summarised.
     Compacting,
+    /// The conversation moves to another place in its tree; what is left may be summarised first.
+    Navigating,
 }
 
 /// An admitted message that waits.
@@ -196,6 +242,18 @@ pub enum ChatError {
     UnknownOperation {
         /// Which.
         operation_id: OperationId,
+    },
+    /// The message cannot be changed so.
+    #[error("{message}")]
+    Refused {
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// The engine of this session cannot do it.
+    #[error("{message}")]
+    Unsupported {
+        /// Which engine, and what it lacks.
+        message: String,
     },
     /// The session's database could not be written.
     #[error("the session could not be written: {message}")]

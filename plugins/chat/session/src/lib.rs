@@ -8,7 +8,7 @@ mod view;
 
 use bezel_api_session::{EventBody, Facet, FacetError, SessionContext, SessionFacet};
 use bezel_blobs_contract::BlobShelf;
-use bezel_chat_contract::{ChatClient, ChatState};
+use bezel_chat_contract::{ChatClient, ChatState, Engine};
 use bezel_context::Context;
 use tokio::sync::watch;
 
@@ -23,7 +23,15 @@ pub fn facet() -> SessionFacet {
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let lane = cx.agent.main();
-    let cell = cx.state_cell(ChatState::default());
+    let capabilities = cx.agent.capabilities();
+    let names = capabilities.list().map(|one| one.name().to_owned());
+    let cell = cx.state_cell(ChatState {
+        engine: Engine {
+            name: capabilities.engine.to_owned(),
+            capabilities: names.collect(),
+        },
+        ..ChatState::default()
+    });
     cx.provide(ChatClient::new(ChatService {
         lane: lane.clone(),
         blobs: cx.use_local_optional(),

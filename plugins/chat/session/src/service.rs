@@ -40,15 +40,17 @@ impl Chat for ChatService {
             operation = tracing::field::Empty,
             "error.type" = tracing::field::Empty,
         );
+        let (id, delivery) = (request.command_id, request.delivery);
         let admitted = match parts::resolved(self.blobs.as_ref(), request.content).await {
             Ok(content) => {
                 let message = UserMessage {
                     content,
                     synthetic: false,
                 };
-                self.lane
-                    .prompt(&cx, request.command_id, message, request.delivery)
-                    .await
+                match request.resume {
+                    true => self.lane.prompt(&cx, id, message, delivery).await,
+                    false => self.lane.record(&cx, id, message, delivery).await,
+                }
             }
             Err(error) => Err(PromptError::Refused(error.to_string())),
         };
@@ -77,6 +79,38 @@ impl Chat for ChatService {
         reply(self.lane.compact(cx, instructions).await)
     }
 
+    async fn resume(&self, cx: &Context) -> Result<bool, ChatError> {
+        self.lane.resume(cx).await.map_err(chat_error)
+    }
+
+    async fn interrupt(&self, cx: &Context) -> Result<Option<OperationId>, ChatError> {
+        self.lane.interrupt(cx).await.map_err(chat_error)
+    }
+
+    async fn edit(&self, cx: &Context, id: EntryId, text: String) -> Result<bool, ChatError> {
+        let queue = self.lane.queue().borrow().clone();
+        let Some(waiting) = queue.iter().find(|waiting| waiting.id == id) else {
+            return Ok(false);
+        };
+        let pictures = waiting.message.content.iter();
+        let pictures = pictures.filter(|part| matches!(part, UserContent::Image(_)));
+        let said = (!text.trim().is_empty()).then_some(UserContent::Text { text });
+        let content: Vec<UserContent> = said.into_iter().chain(pictures.cloned()).collect();
+        if content.is_empty() {
+            let message = "the message is empty: write something, or take it back".into();
+            return Err(ChatError::Refused { message });
+        }
+        let message = UserMessage {
+            content,
+            synthetic: waiting.message.synthetic,
+        };
+        self.lane.edit(cx, &id, message).await.map_err(chat_error)
+    }
+
+    async fn promote(&self, cx: &Context, id: EntryId) -> Result<bool, ChatError> {
+        self.lane.promote(cx, &id).await.map_err(chat_error)
+    }
+
     async fn withdraw(&self, cx: &Context, id: EntryId) -> Result<bool, ChatError> {
         self.lane.withdraw(cx, &id).await.map_err(chat_error)
     }
@@ -88,6 +122,11 @@ impl Chat for ChatService {
             .await
             .map_err(chat_error)?;
         Ok(view::outcome(&outcome))
+    }
+
+    async fn wait_idle(&self, cx: &Context) -> Result<(), ChatError> {
+        let idle = self.lane.wait_idle(cx).await;
+        idle.map_err(|_| chat_error(LaneError::Cancelled))
     }
 }
 
@@ -111,6 +150,9 @@ fn reply(result: Result<Admission, PromptError>) -> PromptReply {
 fn chat_error(error: LaneError) -> ChatError {
     match error {
         LaneError::UnknownOperation(operation_id) => ChatError::UnknownOperation { operation_id },
+        LaneError::Unsupported(_) => ChatError::Unsupported {
+            message: error.to_string(),
+        },
         LaneError::Cancelled | LaneError::Storage(_) => ChatError::Storage {
             message: error.to_string(),
         },

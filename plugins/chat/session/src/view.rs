@@ -44,6 +44,7 @@ fn view_phase(phase: &RunPhase, thinking: bool) -> Phase {
             reason: error.clone(),
         },
         RunPhase::Compacting => Phase::Compacting,
+        RunPhase::Navigating => Phase::Navigating,
     }
 }
 

@@ -138,13 +138,14 @@ impl ActivityView {
             return false;
         }
         let transcript = self.transcript.get();
-        let Some(ItemBody::Assistant {
-            error: Some(error), ..
-        }) = transcript.items.last().map(|item| &item.body)
-        else {
-            return false;
+        let told = match transcript.items.last().map(|item| &item.body) {
+            Some(ItemBody::Assistant {
+                error: Some(error), ..
+            }) => error,
+            Some(ItemBody::Note { text, failed: true }) => text,
+            _ => return false,
         };
-        message.is_none_or(|message| error.contains(message))
+        message.is_none_or(|message| told.contains(message))
     }
 
     fn say(&self, phase: &Phase, cancelling: bool, line: &mut StyledLine) {
@@ -158,6 +159,7 @@ impl ActivityView {
             Phase::Thinking => word("Thinking…"),
             Phase::Answering => word("Writing…"),
             Phase::Compacting => word("Summarising the conversation…"),
+            Phase::Navigating => word("Going to another place in the conversation…"),
             Phase::Tools { names } => {
                 word("Running ");
                 word(&counted(names));

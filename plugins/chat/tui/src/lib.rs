@@ -10,6 +10,7 @@ mod images;
 mod notify;
 mod outbox;
 mod queue;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use crate::composer::{Composer, ComposerView, Services};
 use crate::draft::Draft;
 use crate::outbox::{Courier, Outbox};
 use crate::queue::QueueView;
+use crate::waiting::Waiting;
 
 /// The terminal facet of the chat.
 pub fn facet() -> TuiFacet {
@@ -197,6 +199,33 @@ fn add_commands(cx: &TuiContext, chat: &ChatClient, composer: &Composer) -> Resu
             .run(move |_, arguments| {
                 inserted.insert(&arguments.text);
                 async { Ok(()) }
+            }),
+    );
+    let written = composer.clone();
+    cx.commands.add(
+        Command::new("chat.write", "Write text into the composer")
+            .hidden()
+            .run(move |_, arguments| {
+                written.give_back(Draft::plain(&arguments.text));
+                async { Ok(()) }
+            }),
+    );
+    let waiting = Waiting {
+        ui: cx.ui.clone(),
+        chat: chat.clone(),
+        composer: composer.clone(),
+    };
+    let state = chat.state();
+    cx.commands.add(
+        Command::new("chat.queue", "Change what waits")
+            .description(
+                "Messages that were not delivered yet: edit one, take it back, or let it steer",
+            )
+            .slash("queue")
+            .enabled(move || !state.get().queue.is_empty())
+            .run(move |cx, _| {
+                let waiting = waiting.clone();
+                async move { waiting.open(&cx).await }
             }),
     );
     cx.keybindings.add(Binding::new("ctrl+g", "chat.edit")?);

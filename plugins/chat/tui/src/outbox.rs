@@ -260,6 +260,7 @@ impl Courier {
             command_id: outgoing.command_id.clone(),
             content,
             delivery: outgoing.delivery,
+            resume: true,
         };
         match self.chat.prompt(&cx, request).await {
             Ok(reply) if reply.accepted => Offer::Taken,

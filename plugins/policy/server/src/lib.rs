@@ -18,7 +18,7 @@ use bezel_api_server::ServerContext;
 use bezel_plugin::{Facet, FacetError};
 use bezel_policy_contract::ServerControlClient;
 
-pub use settings::{RestartSetting, Settings};
+pub use settings::{RestartSetting, ResumeSetting, Settings};
 
 /// The plugin's name in a manifest.
 pub const ID: &str = "policy";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bezel_api_server::{Restart, WorkerPolicy};
+use bezel_api_server::{Restart, Resume, WorkerPolicy};
 use serde::Deserialize;
 
 /// The plugin's configuration. What is absent is as the host has it.
@@ -17,6 +17,18 @@ pub struct Settings {
     pub reconnect_timeout_seconds: Option<u64>,
     /// Whether a session whose worker died gets another one.
     pub restart: Option<RestartSetting>,
+    /// When what ran at a crash goes on.
+    pub resume: Option<ResumeSetting>,
+}
+
+/// When what ran at a crash goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResumeSetting {
+    /// When somebody opens the session.
+    Open,
+    /// At once, and when the server starts.
+    AtOnce,
 }
 
 /// Whether a session whose worker died gets another one.
@@ -42,6 +54,11 @@ impl Settings {
                 Some(RestartSetting::Never) => Restart::Never,
                 Some(RestartSetting::OnDemand) => Restart::OnDemand,
                 None => default.restart,
+            },
+            resume: match self.resume {
+                Some(ResumeSetting::Open) => Resume::OnOpen,
+                Some(ResumeSetting::AtOnce) => Resume::AtOnce,
+                None => default.resume,
             },
         }
     }

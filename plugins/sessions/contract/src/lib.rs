@@ -22,7 +22,7 @@ use std::fmt;
 
 use bezel_context::WorkspaceId;
 use bezel_rpc::{Context, Events, State, service};
-use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{EntryId, Message, ModelRef, SessionId, ThinkingLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +122,86 @@ pub trait SessionRecord {
         model: ModelRef,
         thinking_level: ThinkingLevel,
     ) -> Result<(), SessionError>;
+}
+
+/// Where a worker puts a new session that it makes of its own: a fork. The server knows which session asks
+/// from the credential. Nothing is a session before it is placed; what is never placed is cleared away.
+#[service("session-copies", version = "1.0")]
+pub trait SessionCopies {
+    /// A place for the new session's database.
+    #[scope(operate)]
+    async fn begin(&self, cx: &Context) -> Result<CopyPlace, SessionError>;
+
+    /// Makes a session of what was written there, with the directory, model and mode of the one that asks.
+    /// Without a title it gets that one's, with a remark.
+    #[scope(operate)]
+    async fn place(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        title: Option<String>,
+    ) -> Result<SessionSummary, SessionError>;
+
+    /// Clears away what was written there.
+    #[scope(operate)]
+    async fn abandon(&self, cx: &Context, session_id: SessionId) -> Result<(), SessionError>;
+}
+
+/// A place for a new session's database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CopyPlace {
+    /// The id that the session will have.
+    pub session_id: SessionId,
+    /// Absolute path of the file to write; it is not there yet.
+    pub database: String,
+}
+
+/// Copying a session. A service of the session itself: whoever attaches it starts its worker, which writes
+/// the copy.
+#[service("session-fork", version = "1.0")]
+pub trait SessionFork {
+    /// A new session with the tree of this one, or one path of it. What runs here goes on; the new one is
+    /// idle and has used nothing.
+    #[scope(operate)]
+    async fn fork(&self, cx: &Context, request: ForkRequest) -> Result<SessionSummary, ForkError>;
+}
+
+/// What a fork takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForkRequest {
+    /// The entry that the new session begins at; without one, where this session stands.
+    #[serde(default)]
+    pub at: Option<EntryId>,
+    /// The whole tree instead of the path to that entry.
+    #[serde(default)]
+    pub whole_tree: bool,
+    /// For people; without one the new session gets this one's, with a remark.
+    #[serde(default)]
+    pub title: Option<String>,
+}
+
+/// Why a session was not copied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum ForkError {
+    /// There is nothing to copy, or no such entry.
+    #[error("{message}")]
+    Refused {
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// The engine of this session cannot do it.
+    #[error("{message}")]
+    Unsupported {
+        /// Which engine, and what it lacks.
+        message: String,
+    },
+    /// The copy could not be written or placed.
+    #[error("the session was not forked: {message}")]
+    Storage {
+        /// What happened and what to do.
+        message: String,
+    },
 }
 
 /// The process of one session. A service of the session itself.

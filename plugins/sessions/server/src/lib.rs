@@ -8,6 +8,7 @@
 //! The directory's state and its events are projected: each principal sees the sessions that it may
 //! reach, and does not learn that there are others.
 
+mod copies;
 mod directory;
 mod management;
 mod record;
@@ -20,7 +21,8 @@ mod words;
 use bezel_api_server::ServerContext;
 use bezel_plugin::{Facet, FacetError};
 use bezel_sessions_contract::{
-    SessionDirectoryClient, SessionManagementClient, SessionRecordClient, SessionUpkeepClient,
+    SessionCopiesClient, SessionDirectoryClient, SessionManagementClient, SessionRecordClient,
+    SessionUpkeepClient,
 };
 
 /// The plugin's name in a manifest.
@@ -33,6 +35,7 @@ pub fn facet() -> Facet<ServerContext> {
         .provides::<SessionManagementClient>()
         .provides::<SessionRecordClient>()
         .provides::<SessionUpkeepClient>()
+        .provides::<SessionCopiesClient>()
 }
 
 async fn set_up(cx: ServerContext) -> Result<(), FacetError> {
@@ -42,6 +45,7 @@ async fn set_up(cx: ServerContext) -> Result<(), FacetError> {
     cx.provide(SessionManagementClient::new(management::Management::new(
         &cx.fleet,
     )));
+    cx.provide(SessionCopiesClient::new(copies::Copies::new(&cx.fleet)));
     cx.provide(SessionRecordClient::new(record::Record::new(&cx.fleet)));
     cx.provide(SessionUpkeepClient::new(upkeep::UpkeepService::new(&cx)));
     retention::keep(&cx, cx.config()?);

@@ -1,15 +1,21 @@
-//! Tells the server of a session's commits and gives it a title.
+//! Tells the server of a session's commits, gives it a title, and copies it.
 //!
 //! The server's record says what a session is called and whether it runs. Reports are conflated: the newest
 //! one counts, and one that could not be sent is sent again when the server is back. A report that says no
 //! more than that the session went on waits a little, so that a turn with many tool calls does not pay for
 //! one at each commit.
 
+mod fork;
+
 use bezel_api_session::{EventBody, Facet, FacetError, Namespace, SessionContext, SessionFacet};
 use bezel_context::Context;
-use bezel_sessions_contract::{CommitReport, SessionRecordClient};
+use bezel_sessions_contract::{
+    CommitReport, SessionCopiesClient, SessionForkClient, SessionRecordClient,
+};
 use std::time::Duration;
 use tokio::sync::watch;
+
+use crate::fork::Forking;
 
 /// How long a report waits that only has a newer sequence number.
 const GOES_ON: Duration = Duration::from_millis(200);
@@ -19,11 +25,18 @@ const TITLE: usize = 60;
 
 /// The session facet of sessions.
 pub fn facet() -> SessionFacet {
-    Facet::new("sessions", setup).requires::<SessionRecordClient>(Namespace::Server)
+    Facet::new("sessions", setup)
+        .requires::<SessionRecordClient>(Namespace::Server)
+        .optional::<SessionCopiesClient>(Namespace::Server)
+        .provides::<SessionForkClient>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let record = cx.server.use_service::<SessionRecordClient>();
+    cx.provide(SessionForkClient::new(Forking {
+        tree: cx.agent.tree(),
+        copies: cx.server.use_service(),
+    }));
     let newest = watch::Sender::new(CommitReport {
         seq: 0,
         running: false,

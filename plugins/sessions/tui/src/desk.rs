@@ -9,9 +9,9 @@ use bezel_context::Context;
 use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
 use bezel_session_types::{ModelRef, SessionId};
 use bezel_sessions_contract::{
-    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, RenewError, RenewRequest,
-    Renewal, SessionDirectoryClient, SessionError, SessionManagementClient, SessionProcessClient,
-    SessionSummary,
+    CreateSession, DirectoryState, ForkError, ForkRequest, LaunchEnvironment, PermissionMode,
+    RenewError, RenewRequest, Renewal, SessionDirectoryClient, SessionError, SessionForkClient,
+    SessionManagementClient, SessionProcessClient, SessionSummary,
 };
 use serde::Deserialize;
 use tokio::sync::Notify;
@@ -43,6 +43,9 @@ pub(crate) enum OpenError {
     /// The server refused, or could not be asked.
     #[error(transparent)]
     Call(#[from] CallError<SessionError>),
+    /// The session was not copied.
+    #[error(transparent)]
+    Fork(CallError<ForkError>),
     /// The worker stays, or could not be asked.
     #[error(transparent)]
     Renew(CallError<RenewError>),
@@ -85,6 +88,8 @@ pub(crate) struct Parts {
     pub(crate) directory: SessionDirectoryClient,
     pub(crate) sessions: State<DirectoryState>,
     pub(crate) management: SessionManagementClient,
+    /// Copies the open session.
+    pub(crate) fork: SessionForkClient,
     /// The open session's own word on its process.
     pub(crate) process: SessionProcessClient,
     pub(crate) chat: State<ChatState>,
@@ -250,6 +255,14 @@ impl Desk {
         };
         let session = management.create(cx, options).await?.session_id;
         self.lock().created.push(session.clone());
+        self.attach(cx, session).await
+    }
+
+    /// Copies the open session and selects the copy.
+    pub(crate) async fn fork(&self, cx: &Context, request: ForkRequest) -> Result<(), OpenError> {
+        let _turn = self.0.turn.lock().await;
+        let forked = self.parts().fork.fork(cx, request).await;
+        let session = forked.map_err(OpenError::Fork)?.session_id;
         self.attach(cx, session).await
     }
 

@@ -18,7 +18,7 @@ use bezel_chat_contract::ChatClient;
 use bezel_context::Context;
 use bezel_presentation::clock::Clock;
 use bezel_sessions_contract::{
-    SessionDirectoryClient, SessionManagementClient, SessionProcessClient,
+    SessionDirectoryClient, SessionForkClient, SessionManagementClient, SessionProcessClient,
 };
 
 pub use desk::SessionsConfig;
@@ -39,6 +39,7 @@ fn facet_at(clock: Clock) -> TuiFacet {
         .requires::<SessionManagementClient>(Namespace::Server)
         .optional::<ChatClient>(Namespace::Session)
         .optional::<SessionProcessClient>(Namespace::Session)
+        .optional::<SessionForkClient>(Namespace::Session)
 }
 
 async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
@@ -49,6 +50,7 @@ async fn setup(cx: TuiContext, clock: Clock) -> Result<(), FacetError> {
         sessions: directory.state(),
         directory,
         management: cx.server.use_service(),
+        fork: cx.session.use_service(),
         process: cx.session.use_service(),
         chat: chat.state(),
         attachment: cx.session.attachment(),

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bezel_api_tui::{
-    Command, CommandResult, Confirm, Input, Select, SelectItem, Toast, TuiContext,
+    Command, CommandArguments, CommandResult, Confirm, Input, Select, SelectItem, Toast, TuiContext,
 };
 use bezel_context::Context;
 use bezel_presentation::clock::Clock;
 use bezel_presentation::format;
-use bezel_session_types::SessionId;
-use bezel_sessions_contract::{DirectoryState, SessionStatus, SessionSummary};
+use bezel_session_types::{EntryId, SessionId};
+use bezel_sessions_contract::{DirectoryState, ForkRequest, SessionStatus, SessionSummary};
 
 use crate::desk::Desk;
 
@@ -112,6 +112,46 @@ pub(crate) async fn delete(
         desk.delete(cx, session.session_id.clone()).await?;
         context.ui.toast(Toast::success("the session is deleted"));
     }
+    Ok(())
+}
+
+/// Copies the open session: the path to where it stands, or to the entry that another facet names, or the
+/// whole tree.
+async fn fork(
+    context: &TuiContext,
+    cx: &Context,
+    desk: &Desk,
+    arguments: &CommandArguments,
+) -> CommandResult {
+    let at = arguments
+        .value
+        .get("entry")
+        .and_then(|entry| entry.as_str());
+    let whole_tree = match arguments.text.as_str() {
+        "path" => false,
+        "all" | "tree" => true,
+        "" => {
+            let select = Select::new("What does the new session take?")
+                .item(SelectItem::new("This path", false).detail("what leads to this place"))
+                .item(
+                    SelectItem::new("The whole tree", true)
+                        .detail("every branch, and their labels"),
+                );
+            match context.ui.select(cx, select).await {
+                Some(selected) => selected.value,
+                None => return Ok(()),
+            }
+        }
+        other => return Err(format!("/fork takes `path` or `all`, not `{other}`").into()),
+    };
+    let request = ForkRequest {
+        at: at.map(EntryId::new),
+        whole_tree,
+        title: None,
+    };
+    desk.fork(cx, request).await?;
+    let note = "this is the new session; the one before is in /sessions";
+    context.ui.toast(Toast::success(note));
     Ok(())
 }
 
@@ -260,6 +300,20 @@ pub(crate) fn add_commands(cx: &TuiContext, desk: &Desk, clock: &Clock) {
                         None => Ok(()),
                     }
                 }
+            }),
+    );
+    let (context, own, shown) = (cx.clone(), desk.clone(), desk.clone());
+    cx.commands.add(
+        Command::new("sessions.fork", "Fork the session")
+            .description(
+                "Copies the conversation into a new session and opens it; this one stays as it is",
+            )
+            .slash("fork")
+            .argument_hint("[path|all]")
+            .enabled(move || shown.summary().is_some())
+            .run(move |cx, arguments| {
+                let (context, desk) = (context.clone(), own.clone());
+                async move { fork(&context, &cx, &desk, &arguments).await }
             }),
     );
     let own = desk.clone();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The conversation of one session's main lane.
-#[service("transcript", version = "1.0")]
+#[service("transcript", version = "1.1")]
 pub trait Transcript {
     /// The newest items, oldest first.
     fn state(&self) -> State<TranscriptState>;
@@ -98,6 +98,18 @@ pub enum ItemBody {
     Compaction {
         /// The summary, Markdown.
         summary: String,
+    },
+    /// Another branch of the conversation was left, and this is what happened there.
+    Branch {
+        /// The summary, Markdown.
+        summary: String,
+    },
+    /// What a person should know of and nobody said: a run that goes on after a crash, or could not.
+    Note {
+        /// The text.
+        text: String,
+        /// Whether it tells of a failure.
+        failed: bool,
     },
 }
 

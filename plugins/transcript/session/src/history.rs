@@ -75,7 +75,25 @@ pub(crate) fn items(entries: &[Entry]) -> Vec<Item> {
                     body,
                 });
             }
-            EntryBody::BranchSummary(_) | EntryBody::Custom(_) => {}
+            EntryBody::BranchSummary(branch) => {
+                let summary = branch.summary.clone();
+                items.push(Item {
+                    id: entry.id.to_string(),
+                    at,
+                    body: ItemBody::Branch { summary },
+                });
+            }
+            EntryBody::Custom(custom) => {
+                if let Some(note) = custom.note() {
+                    let text = note.message.to_owned();
+                    let failed = note.failed;
+                    items.push(Item {
+                        id: entry.id.to_string(),
+                        at,
+                        body: ItemBody::Note { text, failed },
+                    });
+                }
+            }
         }
     }
     items

@@ -7,9 +7,11 @@ mod history;
 mod projection;
 mod service;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use bezel_api_session::{Facet, FacetError, SessionContext, SessionFacet};
+use bezel_api_session::{
+    AgentEvent, EventBody, Facet, FacetError, LaneError, SessionContext, SessionFacet, SessionTree,
+};
 use bezel_context::Context;
 use bezel_rpc::StateCell;
 use bezel_transcript_contract::{TranscriptClient, TranscriptState};
@@ -35,19 +37,49 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         has_older,
         settled: None,
     });
-    // Only the event task locks it; the mutex makes the listener `Send`.
-    let projection = Arc::new(Mutex::new(Projection::new(items, open)));
+    let mut projection = Projection::new(items, open);
 
     cx.provide(TranscriptClient::new(TranscriptService {
-        tree,
+        tree: tree.clone(),
         state: cell.state(),
     }));
-    cx.agent.events().subscribe(move |events| {
-        let mut projection = projection.lock().unwrap_or_else(PoisonError::into_inner);
-        let edits = projection.apply_all(events.iter().map(|event| &**event));
-        write(&cell, edits);
+    let mut events = cx.agent.events().receiver();
+    cx.spawner().spawn("transcript", async move {
+        let mut batch = Vec::new();
+        while events.receive(&mut batch).await {
+            let moved = |event: &Arc<AgentEvent>| matches!(event.body, EventBody::Navigated { .. });
+            let moved = batch.iter().rposition(moved);
+            if let Some(last) = moved {
+                // What came before belongs to the path that was left. What the tree has of what comes
+                // after is put in its own place again.
+                batch.drain(..=last);
+                match begin(&tree, &cell).await {
+                    Ok(begun) => projection = begun,
+                    Err(error) => {
+                        tracing::error!(%error, "the transcript could not follow to another place");
+                    }
+                }
+            }
+            let edits = projection.apply_all(batch.iter().map(|event| &**event));
+            write(&cell, edits);
+            batch.clear();
+        }
     });
     Ok(())
+}
+
+/// Shows the newest entries of the path that the lane is on now, and nothing else.
+async fn begin(
+    tree: &SessionTree,
+    cell: &StateCell<TranscriptState>,
+) -> Result<Projection, LaneError> {
+    let (entries, has_older) = tree.recent(None, WINDOW).await?;
+    let items = history::items(&entries);
+    let shown = items.clone();
+    cell.update(&Context::background(), |state| {
+        (state.items, state.has_older) = (shown, has_older);
+    });
+    Ok(Projection::new(items, history::open_calls(&entries)))
 }
 
 fn write(cell: &StateCell<TranscriptState>, edits: Vec<Edit>) {

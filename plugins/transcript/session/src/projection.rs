@@ -193,6 +193,19 @@ impl Projection {
                     edits,
                 );
             }
+            EventBody::Noted {
+                entry,
+                failed,
+                message,
+            } => {
+                let (text, failed) = (message.clone(), *failed);
+                let item = Item {
+                    id: entry.to_string(),
+                    at: at(),
+                    body: ItemBody::Note { text, failed },
+                };
+                self.put(item, edits);
+            }
             EventBody::RunEnded(outcome) => {
                 self.interrupt_open(&at(), edits);
                 edits.push(Edit::Settle {
@@ -202,6 +215,9 @@ impl Projection {
             EventBody::RunStarted(_)
             | EventBody::UsageRecorded { .. }
             | EventBody::HandlerFailed { .. }
+            | EventBody::LabelSet { .. }
+            // Another path altogether: whoever applies events has begun anew from the tree.
+            | EventBody::Navigated { .. }
             | EventBody::Committed { .. } => {}
         }
     }

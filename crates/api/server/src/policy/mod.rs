@@ -11,4 +11,4 @@ pub use authentication::{
 pub use authorization::{
     Access, AccessRequest, AuthorizationDraft, AuthorizationPolicy, AuthorizationRule,
 };
-pub use workers::{Restart, WorkerPolicy, WorkerPolicyDraft};
+pub use workers::{Restart, Resume, WorkerPolicy, WorkerPolicyDraft};

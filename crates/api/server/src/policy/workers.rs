@@ -16,6 +16,18 @@ pub struct WorkerPolicy {
     pub reconnect_timeout: Duration,
     /// What becomes of a session whose worker died.
     pub restart: Restart,
+    /// When what ran at a crash goes on.
+    pub resume: Resume,
+}
+
+/// When what ran at a crash goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resume {
+    /// When somebody opens the session.
+    OnOpen,
+    /// At once, and when the server starts: without the variables of anybody's shell, which the server does
+    /// not keep.
+    AtOnce,
 }
 
 /// What becomes of a session whose worker died.
@@ -34,6 +46,7 @@ impl Default for WorkerPolicy {
             stop_grace: Duration::from_secs(5),
             reconnect_timeout: Duration::from_secs(10),
             restart: Restart::OnDemand,
+            resume: Resume::OnOpen,
         }
     }
 }

@@ -432,6 +432,7 @@ impl Run<'_, '_> {
             command_id: command.clone(),
             content: self.content.clone(),
             delivery: Default::default(),
+            resume: true,
         };
         let running = self.running();
         let mut tries = 0;

@@ -350,6 +350,26 @@ impl Chat for Session {
         }
     }
 
+    async fn resume(&self, _cx: &Context) -> Result<bool, ChatError> {
+        Ok(false)
+    }
+
+    async fn interrupt(&self, _cx: &Context) -> Result<Option<OperationId>, ChatError> {
+        Ok(None)
+    }
+
+    async fn edit(&self, _cx: &Context, _id: EntryId, _text: String) -> Result<bool, ChatError> {
+        Ok(false)
+    }
+
+    async fn promote(&self, _cx: &Context, _id: EntryId) -> Result<bool, ChatError> {
+        Ok(false)
+    }
+
+    async fn wait_idle(&self, _cx: &Context) -> Result<(), ChatError> {
+        Ok(())
+    }
+
     async fn withdraw(&self, _cx: &Context, id: EntryId) -> Result<bool, ChatError> {
         self.withdrawn.lock().unwrap().push(id);
         Ok(self.waits.load(Ordering::Relaxed))

@@ -28,6 +28,12 @@ impl Records {
             path: files.root().to_owned(),
             source,
         })?;
+        let left = files.clone();
+        match blocking(move || left.clear_copies()).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "unfinished copies of sessions were cleared away"),
+            Err(error) => tracing::warn!(%error, "unfinished copies of sessions remain"),
+        }
         let unknown: Vec<SessionId> = ids.into_iter().filter(|id| !known.contains(id)).collect();
         {
             let files = files.clone();

@@ -1,6 +1,6 @@
 //! A session's own folder: its database, its saved output, and the card that says where it belongs.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ const CARD: &str = "session.json";
 const REMOVED: &str = ".removed-";
 /// Begins the name of a folder in which a session is being taken in.
 const COMING: &str = ".coming-";
+const COPY: &str = ".copy-";
 
 /// The folders of all sessions. Its calls wait for the file system.
 #[derive(Debug, Clone)]
@@ -205,6 +206,58 @@ impl SessionFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             discarded => discarded,
         }
+    }
+
+    /// Whether something was left in a session that is to go on. One that cannot be read has nothing.
+    pub(crate) fn has_open_work(&self, session_id: &SessionId) -> bool {
+        let reader = Reader::open(self.database(session_id)).ok();
+        let read = reader.and_then(|reader| reader.read(|queries| queries.has_open_work()).ok());
+        read.unwrap_or(false)
+    }
+
+    /// Makes a folder out of sight for a session that is not whole yet. Its database is not there.
+    pub(crate) fn begin_copy(&self, session_id: &SessionId, card: &Card) -> io::Result<PathBuf> {
+        let folder = self.copy(session_id);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
+        std::fs::write(folder.join(CARD), serde_json::to_vec(card)?)?;
+        Ok(folder.join(DATABASE))
+    }
+
+    /// Brings such a folder into sight: whole, or not at all.
+    pub(crate) fn place_copy(&self, session_id: &SessionId) -> io::Result<()> {
+        let folder = self.copy(session_id);
+        // Refused where nothing was written.
+        File::open(folder.join(DATABASE))?.sync_all()?;
+        File::open(&folder)?.sync_all()?;
+        std::fs::rename(&folder, self.folder(session_id))?;
+        File::open(&self.root)?.sync_all()
+    }
+
+    /// Deletes such a folder.
+    pub(crate) fn clear_copy(&self, session_id: &SessionId) -> io::Result<()> {
+        match std::fs::remove_dir_all(self.copy(session_id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            cleared => cleared,
+        }
+    }
+
+    /// Deletes all of them: what an earlier life of the server left. Says how many.
+    pub(crate) fn clear_copies(&self) -> io::Result<usize> {
+        let names = self.names()?;
+        let left = names.iter().filter_map(|name| name.strip_prefix(COPY));
+        let mut count = 0;
+        for id in left {
+            self.clear_copy(&SessionId::new(id))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn copy(&self, session_id: &SessionId) -> PathBuf {
+        self.root.join(format!("{COPY}{session_id}"))
     }
 
     /// The names of the folders, known or not, and of those that were withdrawn and not deleted.

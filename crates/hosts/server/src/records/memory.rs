@@ -14,6 +14,8 @@ pub(super) struct Memory {
     pub(super) sessions: HashMap<SessionId, Entry>,
     pub(super) workspaces: HashMap<WorkspaceId, WorkspaceRow>,
     pub(super) roots: HashMap<PathBuf, WorkspaceId>,
+    /// Sessions that are being made of others, and of which.
+    pub(super) copies: HashMap<SessionId, SessionId>,
 }
 
 pub(super) struct Entry {

@@ -1,6 +1,7 @@
 //! Session records: in memory to read, in `server.db` to keep.
 
 mod adopt;
+mod copies;
 mod database;
 mod files;
 mod memory;

@@ -242,6 +242,7 @@ impl Life {
             self.shared.clear(&self.session_id).await;
         }
         let records = &self.shared.records;
+        records.abandon_copies(&self.session_id).await;
         // Before the slot is free: a worker after this one has a row of its own.
         if self.kept {
             let write = Write::DeleteWorker(self.session_id.clone());
@@ -271,6 +272,9 @@ impl Life {
             slot.phase.send_replace(Phase::Ended(reason));
         }
         self.shared.told();
+        if !closed {
+            super::Workers(Arc::clone(&self.shared)).resume(self.session_id);
+        }
     }
 }
 

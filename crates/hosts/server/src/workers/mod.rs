@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use bezel_api_server::{
-    FleetError, LaunchEnvironment, ManagedSession, Restart, WorkerPolicy, WorkerPolicyDraft,
-    WorkerProcess,
+    FleetError, LaunchEnvironment, ManagedSession, Restart, Resume, WorkerPolicy,
+    WorkerPolicyDraft, WorkerProcess,
 };
 use bezel_context::{Context, Spawner};
 use bezel_plugin::Registry;
@@ -26,6 +26,11 @@ use crate::{WorkerCredential, WorkerLauncher};
 
 /// How long a killed worker may take to be gone.
 const KILL_TIME: Duration = Duration::from_secs(5);
+/// Sessions that the start of the server looks at for something that is to go on.
+const LOOKED_AT: usize = 200;
+/// A worker that died in the middle of something is started again by itself so often within [`CALM`].
+const REVIVALS: usize = 3;
+const CALM: Duration = Duration::from_secs(120);
 
 /// All workers of this server.
 #[derive(Clone)]
@@ -54,6 +59,8 @@ struct Slots {
     crashed: HashSet<SessionId>,
     /// Sessions that may get no worker any more.
     removed: HashSet<SessionId>,
+    /// When workers were started again by themselves.
+    revivals: HashMap<SessionId, Vec<tokio::time::Instant>>,
     /// The server ends.
     closed: bool,
 }
@@ -266,7 +273,10 @@ impl Workers {
     }
 
     /// Takes over what an earlier life of the server launched and what still runs.
-    pub(crate) fn adopt(&self, rows: Vec<WorkerRow>) {
+    ///
+    /// Returns the sessions whose worker has gone meanwhile, for [`Workers::resume`].
+    pub(crate) fn adopt(&self, rows: Vec<WorkerRow>) -> Vec<SessionId> {
+        let mut gone = Vec::new();
         for row in rows {
             let known = self.0.records.get(&row.session_id).is_some();
             match self.0.launcher.adopt(&row.process).filter(|_| known) {
@@ -284,6 +294,9 @@ impl Workers {
                     // At once: no worker of it can have been launched yet.
                     self.0
                         .cleared(&row.session_id, self.0.launcher.clear(&row.session_id));
+                    if known {
+                        gone.push(row.session_id.clone());
+                    }
                     let (records, session_id) = (self.0.records.clone(), row.session_id);
                     self.spawn(async move {
                         if let Err(error) =
@@ -295,6 +308,51 @@ impl Workers {
                 }
             }
         }
+        gone
+    }
+
+    /// Looks at the start of the server for what is to go on: in sessions whose worker is gone, and in those
+    /// that changed last, whose worker the end of an earlier server may have ended in order.
+    pub(crate) fn resume_left(&self, gone: Vec<SessionId>) {
+        if self.0.policy.current().resume != Resume::AtOnce {
+            return;
+        }
+        let newest = self.0.records.snapshot().into_iter().take(LOOKED_AT);
+        let mut left = gone;
+        for session in newest {
+            if !left.contains(&session.session_id) {
+                left.push(session.session_id);
+            }
+        }
+        left.into_iter().for_each(|session| self.resume(session));
+    }
+
+    /// Starts the worker of a session again that died in the middle of something, where the policy says so.
+    /// One that dies over and over is left for a person to look at.
+    pub(crate) fn resume(&self, session_id: SessionId) {
+        let policy = *self.0.policy.current();
+        if policy.resume != Resume::AtOnce || policy.restart == Restart::Never {
+            return;
+        }
+        let workers = self.clone();
+        self.spawn(async move {
+            let (files, id) = (workers.0.records.files().clone(), session_id.clone());
+            let runs = workers.0.lock().by_session.contains_key(&session_id);
+            if runs || !blocking(move || files.has_open_work(&id)).await {
+                return;
+            }
+            let Some(session) = workers.0.records.get(&session_id) else {
+                return;
+            };
+            if !workers.0.lock().may_revive(&session_id) {
+                tracing::warn!(session = %session_id, "its worker died {REVIVALS} times within {} s; it waits until somebody opens it", CALM.as_secs());
+                return;
+            }
+            tracing::info!(session = %session_id, "what ran when its worker died goes on");
+            if let Err(error) = workers.start(&Context::background(), &session, None).await {
+                tracing::warn!(session = %session_id, %error, "a session could not go on at once");
+            }
+        });
     }
 
     /// Ends a worker at once. False where there is none.
@@ -406,6 +464,20 @@ impl Shared {
 }
 
 impl Slots {
+    /// Notes that a worker is started again by itself; false where that happened too often lately.
+    fn may_revive(&mut self, session_id: &SessionId) -> bool {
+        if self.closed || self.removed.contains(session_id) {
+            return false;
+        }
+        let revivals = self.revivals.entry(session_id.clone()).or_default();
+        revivals.retain(|at| at.elapsed() < CALM);
+        if revivals.len() >= REVIVALS {
+            return false;
+        }
+        revivals.push(tokio::time::Instant::now());
+        true
+    }
+
     fn open(
         &mut self,
         shared: &Arc<Shared>,

@@ -42,6 +42,7 @@ fn request(text: &str) -> PromptRequest {
         command_id: CommandId::new("c1"),
         content: vec![PromptPart::Text { text: text.into() }],
         delivery: Delivery::Queue,
+        resume: true,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What keys do in the composer.
 
-use bezel_api_tui::{KeyCode, KeyModifiers, KeyStroke};
+use bezel_api_tui::{CommandArguments, KeyCode, KeyModifiers, KeyStroke};
 use bezel_chat_contract::Delivery;
 use tokio::time::Instant;
 
@@ -22,8 +22,14 @@ pub(crate) const HELP: &[(&str, &str)] = &[
         "shift+enter, ctrl+j",
         "New line; so do alt+enter, and \\ before enter",
     ),
-    ("esc", "Interrupt the agent; twice: clear the input"),
-    ("up, down", "Move; at the edge: earlier and later messages"),
+    (
+        "esc",
+        "Interrupt the agent; twice: clear the input, or look back in the conversation",
+    ),
+    (
+        "up, down",
+        "Move; at the edge: earlier and later messages; empty: what waits",
+    ),
     ("alt+up", "Take the last pending message back"),
     ("@", "Complete a file"),
     ("/", "Complete a command"),
@@ -44,6 +50,9 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("ctrl+/", "Undo"),
     ("ctrl+c", "Clear the input, or interrupt"),
 ];
+
+/// The command of the tree, which another plugin has.
+const TREE: &str = "tree.open";
 
 const NONE: KeyModifiers = KeyModifiers::NONE;
 const CTRL: KeyModifiers = KeyModifiers::CONTROL;
@@ -173,13 +182,34 @@ impl Composer {
                 self.take_back_later();
                 return true;
             }
-            return false;
+            // The second one looks back; the first is for whoever else wants it.
+            return match core.escaped.replace(now) {
+                Some(before) if now.saturating_duration_since(before) <= AGAIN => {
+                    core.escaped = None;
+                    self.look_back()
+                }
+                _ => false,
+            };
         }
         match core.escaped {
             Some(before) if now.saturating_duration_since(before) <= AGAIN => self.clear(core),
             _ => core.escaped = Some(now),
         }
         true
+    }
+
+    /// Opens the tree of the conversation, where there is one.
+    fn look_back(&self) -> bool {
+        let commands = self.services.commands.list();
+        let tree = commands
+            .iter()
+            .find(|entry| &*entry.id == TREE && entry.enabled);
+        if let Some(tree) = tree {
+            self.services
+                .commands
+                .run(&tree.id, CommandArguments::default());
+        }
+        tree.is_some()
     }
 
     fn stop(&self, core: &mut Core) -> bool {
@@ -193,6 +223,14 @@ impl Composer {
     fn up(&self, core: &mut Core) -> bool {
         let layout = Layout::new(core.editor.draft(), core.columns);
         let browsing = core.history(&self.services).is_browsing();
+        let chat = self.services.chat.state();
+        if !browsing && core.editor.is_empty() && !chat.is_stale() && !chat.get().queue.is_empty() {
+            // What waits comes before what was said.
+            self.services
+                .commands
+                .run("chat.queue", CommandArguments::default());
+            return true;
+        }
         if !browsing && core.editor.go_rows(&layout, -1) {
             return true;
         }

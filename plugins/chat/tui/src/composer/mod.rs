@@ -137,6 +137,11 @@ impl Composer {
         self.services.ui.redraw();
     }
 
+    /// Puts a message back that was sent from here or elsewhere, with its pictures where they are known.
+    pub(crate) fn write_again(&self, text: &str) {
+        self.give_back(self.said_before(text));
+    }
+
     /// Takes the newest pending message back for editing.
     pub(crate) fn take_back(&self) {
         if let Some(draft) = self.services.outbox.take_back() {

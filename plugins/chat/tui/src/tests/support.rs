@@ -239,6 +239,41 @@ impl Chat for Fake {
         })
     }
 
+    async fn resume(&self, _cx: &Context) -> Result<bool, ChatError> {
+        Ok(false)
+    }
+
+    async fn interrupt(&self, _cx: &Context) -> Result<Option<OperationId>, ChatError> {
+        Ok(None)
+    }
+
+    async fn edit(&self, _cx: &Context, id: EntryId, text: String) -> Result<bool, ChatError> {
+        let mut found = false;
+        self.0.set(|state| {
+            for message in state.queue.iter_mut().filter(|message| message.id == id) {
+                message.text.clone_from(&text);
+                found = true;
+            }
+        });
+        Ok(found)
+    }
+
+    async fn promote(&self, _cx: &Context, id: EntryId) -> Result<bool, ChatError> {
+        let mut found = false;
+        self.0.set(|state| {
+            for message in state.queue.iter_mut().filter(|message| message.id == id) {
+                message.delivery = bezel_chat_contract::Delivery::Steer;
+                found = true;
+            }
+        });
+        Ok(found)
+    }
+
+    async fn wait_idle(&self, cx: &Context) -> Result<(), ChatError> {
+        cx.cancelled().await;
+        Ok(())
+    }
+
     async fn withdraw(&self, _cx: &Context, id: EntryId) -> Result<bool, ChatError> {
         let mut taken = false;
         self.0.set(|state| {

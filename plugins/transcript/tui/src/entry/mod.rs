@@ -119,11 +119,11 @@ impl Entry {
     /// Whether opening or closing it changes anything.
     pub(crate) fn can_open(&self) -> bool {
         match &self.item.body {
-            ItemBody::User { .. } => false,
+            ItemBody::User { .. } | ItemBody::Note { .. } => false,
             ItemBody::Assistant { parts, .. } => parts
                 .iter()
                 .any(|part| matches!(part, Part::Thinking { .. })),
-            ItemBody::Tool(_) | ItemBody::Compaction { .. } => true,
+            ItemBody::Tool(_) | ItemBody::Compaction { .. } | ItemBody::Branch { .. } => true,
         }
     }
 
@@ -168,7 +168,8 @@ impl Entry {
             self.answer
                 .refresh(text_width(cx.width), cx.highlighter, &mut laid.rows);
         }
-        if let (ItemBody::Compaction { .. }, true) = (&self.item.body, open)
+        if let (ItemBody::Compaction { .. } | ItemBody::Branch { .. }, true) =
+            (&self.item.body, open)
             && let Some(laid) = &mut self.laid
         {
             let lines = self
@@ -200,7 +201,12 @@ impl Entry {
             let end = run.end.min(range.end);
             let lines = match run.text {
                 None => laid.rows.lines(&run),
-                Some(_) if matches!(self.item.body, ItemBody::Compaction { .. }) => {
+                Some(_)
+                    if matches!(
+                        self.item.body,
+                        ItemBody::Compaction { .. } | ItemBody::Branch { .. }
+                    ) =>
+                {
                     self.summary.lines(text_width(cx.width), cx.highlighter)
                 }
                 Some(part) => self
@@ -265,7 +271,8 @@ impl Entry {
                 Whole::Known(result) => result_text(result),
                 _ => tool.output.clone(),
             },
-            ItemBody::Compaction { summary } => summary.clone(),
+            ItemBody::Compaction { summary } | ItemBody::Branch { summary } => summary.clone(),
+            ItemBody::Note { text, .. } => text.clone(),
         }
     }
 
@@ -292,13 +299,18 @@ impl Entry {
                 cx.highlighter,
             ),
             ItemBody::Tool(tool) => card::build(tool, &self.whole, open, cx),
-            ItemBody::Compaction { summary } => {
+            ItemBody::Note { text, failed } => remark(text, *failed, cx.width),
+            ItemBody::Compaction { summary } | ItemBody::Branch { summary } => {
+                let title = match &self.item.body {
+                    ItemBody::Branch { .. } => "Another branch was left",
+                    _ => "Conversation compacted",
+                };
                 self.summary.set(summary);
                 let lines = self
                     .summary
                     .lines(text_width(cx.width), cx.highlighter)
                     .len();
-                compaction(lines, open, cx.width)
+                folded(title, lines, open, cx.width)
             }
         }
     }
@@ -363,10 +375,23 @@ fn note(text: &str, width: u16) -> Rows {
     rows
 }
 
-fn compaction(lines: usize, open: bool, width: u16) -> Rows {
+/// What nobody said and a person should know.
+fn remark(text: &str, failed: bool, width: u16) -> Rows {
+    let mut rows = Rows::default();
+    let role = if failed { Role::Error } else { Role::Muted };
+    let text = sanitize(text.trim(), 4).replace('\n', " ");
+    let mut line = StyledLine::new(if failed { "✗ " } else { "↻ " }, role);
+    line.push(StyledSpan::new(text, role));
+    for line in wrap::wrap(&line, text_width(width)) {
+        rows.push(line, Mark::None);
+    }
+    rows
+}
+
+fn folded(title: &'static str, lines: usize, open: bool, width: u16) -> Rows {
     let mut rows = Rows::default();
     let mut line = StyledLine::new("── ", Role::Border);
-    line.push(StyledSpan::new("Conversation compacted", Role::Muted));
+    line.push(StyledSpan::new(title, Role::Muted));
     line.push(StyledSpan::new(
         if open { " ▾ " } else { " ▸ " },
         Role::Faint,

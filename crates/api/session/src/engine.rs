@@ -1,0 +1,116 @@
+//! What the engine of a session can do: stated, so that nobody finds out by trying.
+
+/// What an engine can do beyond taking a prompt and running it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// Messages that enter a run while it goes on.
+    Steer,
+    /// Moving to another place in the tree.
+    Navigate,
+    /// Copying the tree, or a path of it, into a new session.
+    Fork,
+    /// Summarising older entries.
+    Compact,
+    /// Interception of its operations by facets.
+    Hooks,
+    /// Questions of a running tool that outlive the process.
+    DurableRequests,
+    /// Files put back to what they were before a turn.
+    Revert,
+}
+
+impl Capability {
+    /// All there are.
+    pub const ALL: [Capability; 7] = [
+        Capability::Steer,
+        Capability::Navigate,
+        Capability::Fork,
+        Capability::Compact,
+        Capability::Hooks,
+        Capability::DurableRequests,
+        Capability::Revert,
+    ];
+
+    /// As contracts and configuration spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Capability::Steer => "steer",
+            Capability::Navigate => "navigate",
+            Capability::Fork => "fork",
+            Capability::Compact => "compact",
+            Capability::Hooks => "hooks",
+            Capability::DurableRequests => "durable-requests",
+            Capability::Revert => "revert",
+        }
+    }
+}
+
+/// The engine of a session and what it can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Its name.
+    pub engine: &'static str,
+    can: u8,
+}
+
+/// The session's engine cannot do what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the engine `{engine}` of this session cannot do it: it lacks `{}`", capability.name())]
+pub struct Unsupported {
+    /// Which engine.
+    pub engine: &'static str,
+    /// What it lacks.
+    pub capability: Capability,
+}
+
+impl Capabilities {
+    /// An engine that can do `can` and nothing more.
+    pub const fn of(engine: &'static str, can: &[Capability]) -> Self {
+        let (mut bits, mut index) = (0, 0);
+        while index < can.len() {
+            bits |= 1 << can[index] as u8;
+            index += 1;
+        }
+        Capabilities { engine, can: bits }
+    }
+
+    /// Whether it can do this.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.can & (1 << capability as u8) != 0
+    }
+
+    /// What it can do, in the order of [`Capability::ALL`].
+    pub fn list(&self) -> impl Iterator<Item = Capability> {
+        let can = *self;
+        Capability::ALL.into_iter().filter(move |one| can.has(*one))
+    }
+
+    /// An error that names what is lacking.
+    pub fn require(&self, capability: Capability) -> Result<(), Unsupported> {
+        match self.has(capability) {
+            true => Ok(()),
+            false => Err(Unsupported {
+                engine: self.engine,
+                capability,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_has_what_it_states_and_an_error_names_what_it_lacks() {
+        let engine = Capabilities::of("script", &[Capability::Steer, Capability::Revert]);
+        let list: Vec<Capability> = engine.list().collect();
+        assert_eq!(list, [Capability::Steer, Capability::Revert]);
+        assert_eq!(engine.require(Capability::Steer), Ok(()));
+        let lacking = engine.require(Capability::Fork).unwrap_err().to_string();
+        assert_eq!(
+            lacking,
+            "the engine `script` of this session cannot do it: it lacks `fork`"
+        );
+    }
+}

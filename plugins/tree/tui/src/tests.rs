@@ -1,0 +1,1 @@
+//! The tree in a terminal.

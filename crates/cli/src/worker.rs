@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bezel_host_server::WorkerStart;
 use bezel_host_session::{
-    HarnessConfig, RetryConfig, RunningSession, SessionHost, SessionHostOptions, SessionIdentity,
+    HarnessConfig, HarnessEngine, RetryConfig, RunningSession, SessionHost, SessionHostOptions,
+    SessionIdentity,
 };
 use bezel_plugin::{Deadlines, FacetStatus};
 use bezel_rpc::{Connect, Credential, Hello, Role};
@@ -115,7 +116,7 @@ pub async fn start(
         },
         environment,
         database: start.database,
-        harness: harness(&config),
+        engine: Arc::new(HarnessEngine(harness(&config))),
         deadlines: Deadlines::default(),
     })
     .await

@@ -1,4 +1,5 @@
-//! What hosts and test kits implement behind the public handles. Not part of the interface.
+//! What engines and test kits implement behind the public handles. What not every engine can do has a
+//! default that refuses it by the name of the capability.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use bezel_session_types::{
     CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
     PendingRequest, QueuedMessage, RunState, SubmitOutcome, ThinkingLevel, UserMessage,
 };
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -16,7 +18,7 @@ use crate::agent::{
     Admission, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, Outcome,
     PromptError, SessionIdentity,
 };
-use crate::engine::Capabilities;
+use crate::engine::{Capabilities, Capability};
 use crate::events::AgentEvent;
 use crate::hooks::{
     AfterRequestHook, AfterToolHook, ApproveToolHook, BeforeCompactionHook, BeforeNavigationHook,
@@ -39,16 +41,26 @@ pub trait AgentBackend: Send + Sync {
     /// A new subscriber to everything that happens from now on.
     fn subscribe(&self) -> mpsc::UnboundedReceiver<Arc<AgentEvent>>;
     /// Registers a hook under its plugin's name; dropping the guard takes it out.
-    fn hook(&self, plugin: &str, hook: AnyHook) -> HookGuard;
+    fn hook(&self, plugin: &str, _hook: AnyHook) -> HookGuard {
+        let lacking = self.capabilities().lacking(Capability::Hooks);
+        tracing::warn!(plugin, "a hook is never called: {lacking}");
+        Box::new(())
+    }
     /// Opens a plugin's channel of durable requests, with the JSON Schemas of request and response. What
     /// an earlier process left asked is pending at once.
     fn requests(
         &self,
         plugin: &str,
         id: &str,
-        request: &Value,
-        response: &Value,
-    ) -> Result<Arc<dyn RequestsBackend>, OpenRequestsError>;
+        _request: &Value,
+        _response: &Value,
+    ) -> Result<Arc<dyn RequestsBackend>, OpenRequestsError> {
+        let lacking = self.capabilities().lacking(Capability::DurableRequests);
+        Err(OpenRequestsError {
+            id: format!("{plugin}/{id}"),
+            reason: lacking.to_string(),
+        })
+    }
     /// See [`crate::SessionTree::recent`].
     fn recent(
         &self,
@@ -62,20 +74,32 @@ pub trait AgentBackend: Send + Sync {
     /// See [`crate::SessionTree::all`].
     fn all(
         &self,
-        before: Option<u64>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Entry>, LaneError>>;
+        _before: Option<u64>,
+        _limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Entry>, LaneError>> {
+        let lacking = self.capabilities().lacking(Capability::Navigate);
+        async move { Err(lacking.into()) }.boxed()
+    }
     /// See [`crate::SessionTree::labels`].
-    fn labels(&self) -> BoxFuture<'_, Result<BTreeMap<EntryId, String>, LaneError>>;
+    fn labels(&self) -> BoxFuture<'_, Result<BTreeMap<EntryId, String>, LaneError>> {
+        let lacking = self.capabilities().lacking(Capability::Navigate);
+        async move { Err(lacking.into()) }.boxed()
+    }
     /// See [`crate::SessionTree::set_label`].
     fn set_label<'a>(
         &'a self,
-        cx: &'a Context,
-        entry: EntryId,
-        label: Option<String>,
-    ) -> BoxFuture<'a, Result<bool, LaneError>>;
+        _cx: &'a Context,
+        _entry: EntryId,
+        _label: Option<String>,
+    ) -> BoxFuture<'a, Result<bool, LaneError>> {
+        let lacking = self.capabilities().lacking(Capability::Navigate);
+        async move { Err(lacking.into()) }.boxed()
+    }
     /// See [`crate::SessionTree::fork`].
-    fn fork(&self, plan: ForkPlan) -> BoxFuture<'_, Result<u64, ForkError>>;
+    fn fork(&self, _plan: ForkPlan) -> BoxFuture<'_, Result<u64, ForkError>> {
+        let lacking = self.capabilities().lacking(Capability::Fork);
+        async move { Err(lacking.into()) }.boxed()
+    }
     /// See [`crate::Retirement::retire`].
     fn retire(&self, reason: &str);
     /// See [`crate::SessionTree::usage`].
@@ -132,6 +156,8 @@ pub trait RequestsBackend: Send + Sync {
 
 /// The lane behind [`crate::Lane`].
 pub trait LaneBackend: Send + Sync {
+    /// What the engine behind it can do. What it lacks, the defaults below refuse by name.
+    fn capabilities(&self) -> Capabilities;
     /// See [`crate::Lane::prompt`].
     fn prompt<'a>(
         &'a self,
@@ -150,15 +176,21 @@ pub trait LaneBackend: Send + Sync {
     /// See [`crate::Lane::compact`].
     fn compact<'a>(
         &'a self,
-        cx: &'a Context,
-        instructions: Option<String>,
-    ) -> BoxFuture<'a, Result<Admission, PromptError>>;
+        _cx: &'a Context,
+        _instructions: Option<String>,
+    ) -> BoxFuture<'a, Result<Admission, PromptError>> {
+        let lacking = self.capabilities().lacking(Capability::Compact);
+        async move { Err(PromptError::Refused(lacking.to_string())) }.boxed()
+    }
     /// See [`crate::Lane::navigate`].
     fn navigate<'a>(
         &'a self,
-        cx: &'a Context,
-        navigation: Navigation,
-    ) -> BoxFuture<'a, Result<OperationId, NavigationError>>;
+        _cx: &'a Context,
+        _navigation: Navigation,
+    ) -> BoxFuture<'a, Result<OperationId, NavigationError>> {
+        let lacking = self.capabilities().lacking(Capability::Navigate);
+        async move { Err(lacking.into()) }.boxed()
+    }
     /// See [`crate::Lane::edit`].
     fn edit<'a>(
         &'a self,

@@ -1,4 +1,71 @@
-//! What the engine of a session can do: stated, so that nobody finds out by trying.
+//! What drives a session: one narrow interface, and what an engine behind it can do, stated, so that nobody
+//! finds out by trying.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bezel_context::{Context, Spawner};
+use bezel_plugin::Registry;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::agent::SessionIdentity;
+use crate::backend::AgentBackend;
+use crate::catalogue::ProviderDraft;
+use crate::prompt::PromptDraft;
+use crate::tools::ToolDraft;
+
+/// Takes sessions up. The harness is one; an agent of another make is another.
+pub trait Engine: Send + Sync {
+    /// Takes a session up and starts nothing in it. Facets are set up after this.
+    fn open(
+        &self,
+        start: EngineStart,
+    ) -> BoxFuture<'_, Result<Arc<dyn EngineSession>, EngineError>>;
+}
+
+/// What an engine gets.
+pub struct EngineStart {
+    /// Which session.
+    pub identity: SessionIdentity,
+    /// Variables of the shell that started it.
+    pub environment: Arc<BTreeMap<String, String>>,
+    /// The session's database, absolute. The engine is its only writer.
+    pub database: PathBuf,
+    /// Starts its tasks; they end with the session.
+    pub spawner: Spawner,
+    /// What the facets' contributions add up to, now and from now on. Open from [`EngineSession::go_on`] on.
+    pub tools: Registry<ToolDraft>,
+    /// The same of providers.
+    pub providers: Registry<ProviderDraft>,
+    /// The same of the system prompt.
+    pub prompt: Registry<PromptDraft>,
+    /// Set with the reason when a facet ends the worker.
+    pub retired: watch::Sender<Option<String>>,
+}
+
+/// A session that an engine drives: what the facets see of it, and what the host does with it.
+pub trait EngineSession: AgentBackend {
+    /// All facets are active: takes their tools, and goes on with what a crash left open.
+    fn go_on<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, ()>;
+    /// Whether nothing runs.
+    fn is_idle(&self) -> bool;
+    /// Ends everything that runs and writes nothing: for the session it is like a crash.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// A session that an engine did not take up.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct EngineError(Box<dyn std::error::Error + Send + Sync>);
+
+impl EngineError {
+    /// Wraps what went wrong.
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        EngineError(error.into())
+    }
+}
 
 /// What an engine can do beyond taking a prompt and running it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,14 +152,19 @@ impl Capabilities {
         Capability::ALL.into_iter().filter(move |one| can.has(*one))
     }
 
+    /// The error that names this capability.
+    pub fn lacking(&self, capability: Capability) -> Unsupported {
+        Unsupported {
+            engine: self.engine,
+            capability,
+        }
+    }
+
     /// An error that names what is lacking.
     pub fn require(&self, capability: Capability) -> Result<(), Unsupported> {
         match self.has(capability) {
             true => Ok(()),
-            false => Err(Unsupported {
-                engine: self.engine,
-                capability,
-            }),
+            false => Err(self.lacking(capability)),
         }
     }
 }

@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::backend::{AgentBackend, AnyHook};
+use crate::engine::{Capability, Unsupported};
 
 /// A tool call before it runs.
 #[derive(Debug, Clone)]
@@ -157,6 +158,11 @@ pub struct Hooks {
 impl Hooks {
     pub(crate) fn new(backend: Arc<dyn AgentBackend>, scope: FacetScope) -> Self {
         Hooks { backend, scope }
+    }
+
+    /// For a facet that guards something: an error where the engine of this session never calls hooks.
+    pub fn require(&self) -> Result<(), Unsupported> {
+        self.backend.capabilities().require(Capability::Hooks)
     }
 
     /// Before a tool runs and before anything is recorded of it. An error blocks the call; the first block ends the chain.

@@ -159,7 +159,9 @@ pub use catalogue::{
 #[doc(hidden)]
 pub use context::SessionParts;
 pub use context::{RETIRE, Retirement, SessionContext};
-pub use engine::{Capabilities, Capability, Unsupported};
+pub use engine::{
+    Capabilities, Capability, Engine, EngineError, EngineSession, EngineStart, Unsupported,
+};
 pub use events::{AgentEvent, AgentEventReceiver, AgentEvents, EventBody};
 pub use hooks::{
     ApproveTool, BeforeTool, CompactionVerdict, Hooks, NavigationVerdict, PendingCompaction,

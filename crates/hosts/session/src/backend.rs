@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
 use bezel_api_session::{
     AgentEvent, Capabilities, Capability, ForkError, ForkPlan, LaneError, LedgerTotals,
-    OpenRequestsError, SessionIdentity,
+    OpenRequestsError, SessionIdentity, ToolDraft,
 };
-use bezel_context::Context;
+use bezel_context::{Context, Spawner};
 use bezel_harness::{AppendError, ChannelId, ForkRequest, ForkScope, Harness};
+use bezel_plugin::Registry;
 use bezel_session_types::{Entry, EntryId, LaneName};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -22,7 +23,7 @@ use crate::lane::HostLane;
 use crate::requests::HostRequests;
 
 /// What the harness can do.
-const CAPABILITIES: Capabilities = Capabilities::of(
+pub(crate) const CAPABILITIES: Capabilities = Capabilities::of(
     "bezel",
     &[
         Capability::Steer,
@@ -30,6 +31,7 @@ const CAPABILITIES: Capabilities = Capabilities::of(
         Capability::Fork,
         Capability::Compact,
         Capability::Hooks,
+        Capability::DurableRequests,
     ],
 );
 
@@ -39,6 +41,8 @@ pub(crate) struct HostAgent {
     pub(crate) harness: Harness,
     pub(crate) bus: Arc<Bus>,
     pub(crate) main: Arc<HostLane>,
+    pub(crate) tools: Registry<ToolDraft>,
+    pub(crate) spawner: Spawner,
     pub(crate) retired: watch::Sender<Option<String>>,
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bezel_api_session::backend::LaneBackend;
-use bezel_api_session::{Admission, LaneError, Navigation, NavigationError, Outcome, PromptError};
+use bezel_api_session::{
+    Admission, Capabilities, LaneError, Navigation, NavigationError, Outcome, PromptError,
+};
 use bezel_context::Context;
 use bezel_harness::{
     AbortError, CompactError, EditError, EventKind, Lane, NavigateError, NavigateRequest,
@@ -17,6 +19,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
+use crate::backend::CAPABILITIES;
 use crate::events::stopped;
 use crate::sources::Models;
 
@@ -27,6 +30,10 @@ pub(crate) struct HostLane {
 }
 
 impl LaneBackend for HostLane {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
     fn prompt<'a>(
         &'a self,
         cx: &'a Context,

@@ -1,9 +1,11 @@
-//! The session host: owns the harness of one session and hands session facets their bindings.
+//! The session host: hands one session to an engine and hands session facets their bindings.
 //!
-//! It opens the session's database, assembles the facets over it, connects to the server once they are
-//! active, and goes on with what a crash left open. The harness and the facets meet only here.
+//! The engine takes the session up, the facets are assembled over it, the server is connected once they
+//! are active, and the engine goes on with what a crash left open. [`HarnessEngine`] is Bezel's own; the
+//! harness and the facets meet only here.
 
 mod backend;
+mod engine;
 mod events;
 mod gate;
 mod hooks;
@@ -14,6 +16,7 @@ mod start;
 
 pub use bezel_api_session::SessionIdentity;
 pub use bezel_harness::{HarnessConfig, RetryConfig};
+pub use engine::HarnessEngine;
 pub use start::{RunningSession, SessionHost, SessionHostOptions, StartError};
 
 /// Sessions' files, apart from any session that runs.

@@ -380,6 +380,10 @@ impl AgentBackend for Backend {
 }
 
 impl LaneBackend for Backend {
+    fn capabilities(&self) -> Capabilities {
+        AgentBackend::capabilities(self)
+    }
+
     fn prompt<'a>(
         &'a self,
         _cx: &'a Context,

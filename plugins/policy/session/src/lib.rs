@@ -64,6 +64,8 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     if config.permission_mode == PermissionMode::Full {
         return Ok(());
     }
+    // A mode that nobody enforces is none.
+    cx.agent.hooks().require()?;
     cx.prompt.add(|draft| {
         draft.set(
             "plan mode",

@@ -1,0 +1,10 @@
+//! The session host over real databases, with a scripted model or a scripted engine.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
+
+mod coordinator;
+mod engines;
+mod world;

@@ -102,7 +102,7 @@ pub(crate) fn left_behind(
 ) -> LeftBehind {
     let after = match change {
         OperationChange::Keep => return LeftBehind::default(),
-        OperationChange::Set(operation) => Some(operation),
+        OperationChange::Set(operation) => Some(&**operation),
         OperationChange::Clear => None,
     };
     let Some(before) = state

@@ -43,3 +43,6 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

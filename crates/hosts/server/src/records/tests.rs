@@ -202,3 +202,64 @@ async fn what_a_crash_left_of_a_deletion_is_deleted_and_not_adopted() {
         "its record says that it is an empty session"
     );
 }
+
+#[tokio::test]
+async fn a_copy_is_out_of_sight_until_it_is_placed_and_then_a_session_like_its_source() {
+    let fixture = Fixture::new();
+    let records = fixture.records();
+    let source = create(&records).await.unwrap();
+    let named = |record: &mut Record| record.title = "Fix the parser".into();
+    let source = records
+        .update(&cx(), &source.session_id, named)
+        .await
+        .unwrap();
+    let (id, database) = records.begin_copy(&source).await.unwrap();
+    assert!(records.get(&id).is_none() && database.parent().unwrap().is_dir());
+    // Nothing was written there: it cannot become a session, and its place is used up.
+    let nothing = records.place_copy(&cx(), &source, id.clone(), None).await;
+    assert!(
+        matches!(nothing, Err(FleetError::Storage(_))),
+        "{nothing:?}"
+    );
+    let (id, database) = records.begin_copy(&source).await.unwrap();
+    std::fs::write(&database, "whole").unwrap();
+    let stranger = create(&records).await.unwrap();
+    let not_yours = records.place_copy(&cx(), &stranger, id.clone(), None).await;
+    assert!(
+        matches!(not_yours, Err(FleetError::NotAuthorized { .. })),
+        "{not_yours:?}"
+    );
+    let placed = records
+        .place_copy(&cx(), &source, id.clone(), None)
+        .await
+        .unwrap();
+    assert_eq!(placed.title, "Fix the parser (fork)");
+    assert_eq!(placed.model, source.model);
+    assert_eq!(placed.directory, source.directory);
+    assert_eq!(
+        std::fs::read(records.files().database(&id)).unwrap(),
+        b"whole"
+    );
+    assert!(!database.exists());
+    // The next life of the server knows it.
+    drop(records);
+    assert_eq!(fixture.records().get(&id).unwrap().title, placed.title);
+}
+
+#[tokio::test]
+async fn what_was_begun_and_not_placed_goes_with_its_worker_or_at_the_next_start() {
+    let fixture = Fixture::new();
+    let records = fixture.records();
+    let source = create(&records).await.unwrap();
+    let (_, of_worker) = records.begin_copy(&source).await.unwrap();
+    std::fs::write(&of_worker, "half").unwrap();
+    records.abandon_copies(&source.session_id).await;
+    assert!(!of_worker.parent().unwrap().exists());
+    let (id, of_server) = records.begin_copy(&source).await.unwrap();
+    std::fs::write(&of_server, "half").unwrap();
+    drop(records);
+    let records = fixture.records();
+    records.adopt("me").await.unwrap();
+    assert!(!of_server.parent().unwrap().exists());
+    assert!(records.get(&id).is_none(), "half a session is none");
+}

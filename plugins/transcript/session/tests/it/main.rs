@@ -399,3 +399,30 @@ async fn the_window_stays_bounded_while_a_session_grows() {
         .collect();
     assert_eq!(ids, expected);
 }
+
+#[tokio::test]
+async fn going_to_another_place_shows_that_path_and_what_comes_after_it() {
+    let said = |id: &str, seq, text: &str| entry(id, seq, Message::User(UserMessage::text(text)));
+    let (session, transcript, cx) =
+        transcript(vec![said("one", 1, "first"), said("two", 2, "left")]).await;
+    let tip = Some(EntryId::new("three"));
+    session
+        .agent
+        .set_entries(vec![said("one", 1, "first"), said("three", 3, "there")]);
+    session.agent.emit(EventBody::Navigated { tip });
+    session.agent.emit(EventBody::Noted {
+        entry: EntryId::new("four"),
+        failed: false,
+        message: "it goes on".into(),
+    });
+    let shown = |state: &TranscriptState| {
+        let ids = state.items.iter().map(|item| item.id.clone());
+        ids.collect::<Vec<_>>() == ["one", "three", "four"]
+    };
+    let state = transcript.state().wait_for(&cx, shown).await.unwrap();
+    let note = ItemBody::Note {
+        text: "it goes on".into(),
+        failed: false,
+    };
+    assert_eq!(state.items[2].body, note);
+}

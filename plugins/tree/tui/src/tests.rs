@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use bezel_api_tui::{Binding, Command, Facet, TuiContext};
+use bezel_api_tui::{Binding, Command, Facet, Placement, RenderContext, Slot, TuiContext, segment};
 use bezel_chat_contract::{
     Chat, ChatClient, ChatError, ChatState, Outcome, OutcomeStatus, PromptReply, PromptRequest,
 };
 use bezel_context::Context;
 use bezel_host_tui::{HarnessOptions, TuiHarness};
+use bezel_presentation::StyledLine;
+use bezel_presentation::text::Role;
 use bezel_rpc::{State, StateCell};
 use bezel_session_types::{EntryId, OperationId};
 use bezel_testkit::{FakeServer, FakeWorker};
@@ -163,6 +165,14 @@ impl Stage {
             let (written, forked) = (Arc::clone(&kept), Arc::clone(&kept));
             async move {
                 cx.keybindings.add(Binding::new("f2", "tree.open")?);
+                let (attachment, ui) = (cx.session.attachment(), cx.ui.clone());
+                cx.own(attachment.subscribe(move |_, _| ui.redraw()));
+                let shown = move |_: &RenderContext<'_>| {
+                    let attached = attachment.get().is_attached();
+                    attached.then(|| StyledLine::new("[attached]", Role::Status))
+                };
+                cx.slots
+                    .add(Slot::StatusRight, Placement::default(), segment(shown));
                 cx.commands.add(
                     Command::new("chat.write", "Write").run(move |_, arguments| {
                         written.written.send_modify(|all| all.push(arguments.text));
@@ -204,20 +214,10 @@ impl Stage {
         }
     }
 
-    /// Opens the tree; the attachment may still be on its way.
     async fn open(&self) {
-        loop {
-            self.tui.press("f2").await;
-            let screen = self
-                .tui
-                .wait_for(|screen| {
-                    screen.contains("the old one") || screen.contains("not available")
-                })
-                .await;
-            if screen.contains("the old one") {
-                return;
-            }
-        }
+        self.tui.wait_for_text("[attached]").await;
+        self.tui.press("f2").await;
+        self.tui.wait_for_text("the old one").await;
     }
 }
 

@@ -144,7 +144,8 @@ impl Call {
 
 /// What the keys of values begin with that are there only while an operation is open. A session that is taken
 /// in from elsewhere is given none of them.
-pub(crate) const PENDING_PREFIXES: &[&str] = &["operation/", "partial/", "staged/", "arguments/"];
+pub(crate) const PENDING_PREFIXES: &[&str] =
+    &["operation/", "partial/", "staged/", "arguments/", "memo/"];
 
 pub(crate) fn operation_key(lane: &LaneName) -> String {
     format!("operation/{lane}")

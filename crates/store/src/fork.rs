@@ -9,6 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::{Deserialize, Serialize};
 
+use crate::ancestry;
 use crate::schema::migrate;
 use crate::store::now;
 use crate::transaction::tip_key;
@@ -167,6 +168,7 @@ fn copy(
     if found == 0 {
         return Ok(None);
     }
+    ancestry::fill(&transaction)?;
     transaction.execute(
         r#"INSERT INTO "values" SELECT key, value FROM source."values"
            WHERE key >= 'label/' AND key < 'label0' AND substr(key, 7) IN (SELECT id FROM entries)"#,

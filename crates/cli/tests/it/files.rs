@@ -161,7 +161,7 @@ async fn what_is_deleted_leaves_nothing_and_does_not_come_back() {
         .collect();
     assert_eq!(named, Vec::<PathBuf>::new());
     assert!(!scratch.exists());
-    assert_eq!(home.workers(), []);
+    assert!(home.workers().is_empty());
     home.run(&["server", "stop"]).succeeded();
     assert_eq!(
         home.run(&["session", "list", "--json"]).succeeded().stdout,

@@ -7,7 +7,7 @@ use bezel_chat_contract::{
 };
 use bezel_context::span;
 use bezel_rpc::{Context, State};
-use bezel_session_types::{EntryId, OperationId, UserMessage};
+use bezel_session_types::{EntryId, OperationId, UserContent, UserMessage};
 
 use crate::{parts, view};
 

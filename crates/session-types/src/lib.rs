@@ -1,6 +1,7 @@
 //! The words that store, harness, contracts and plugins share: ids, messages, usage, and the traits
 //! of tools and model providers. No behaviour beyond what the words themselves need.
 
+mod access;
 mod blob;
 mod entry;
 mod ids;
@@ -12,6 +13,7 @@ mod run;
 mod tool;
 mod upkeep;
 
+pub use access::{Access, PermissionMode, Resource};
 pub use blob::{BlobId, BlobIdError, PromptPart, UploadedImage};
 pub use entry::{BranchSummary, Compaction, CompactionReason, CustomEntry, Entry, EntryBody, Note};
 pub use ids::{

@@ -7,7 +7,7 @@ use bezel_context::Context;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use crate::{InvocationId, OperationId, ResultContent, SessionId};
+use crate::{Access, InvocationId, OperationId, ResultContent, SessionId};
 
 /// Something that a model may call.
 pub trait Tool: Send + Sync {
@@ -21,6 +21,19 @@ pub trait Tool: Send + Sync {
         cx: Context,
         invocation: ToolInvocation,
     ) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+
+    /// What a call with these arguments would touch, for those who judge calls before they run; `directory`
+    /// is that of the session's location. `None` where the tool does not say: it is then judged by its name
+    /// alone, as something that may touch anything. An empty list says that it touches nothing outside of
+    /// the session itself.
+    ///
+    /// Arguments have been validated against the schema. It must be quick, and look at nothing that the call
+    /// itself would change. A wrapper answers for what it makes of the call, or leaves this as it is: the
+    /// registry then asks the tool within.
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let _ = (arguments, directory);
+        None
+    }
 }
 
 /// What a tool is, for the model, for people and for the harness.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bezel_context::{Cancelled, ClientId, Context, Principal};
 use bezel_plugin::FacetScope;
-use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{Message, ModelRef, PermissionMode, SessionId, ThinkingLevel};
 
 use crate::host::FleetBackend;
 use crate::{Commit, CreateManaged, LaunchEnvironment, ManagedSession, SessionChange, Workspace};
@@ -188,6 +188,18 @@ impl ManagedSessions {
     ) -> Result<ManagedSession, FleetError> {
         self.backend
             .switch_model(cx, session_id.clone(), model, thinking_level)
+            .await
+    }
+
+    /// Records what the agent may do unasked from now on.
+    pub async fn switch_permission_mode(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        mode: PermissionMode,
+    ) -> Result<ManagedSession, FleetError> {
+        self.backend
+            .switch_permission_mode(cx, session_id.clone(), mode)
             .await
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bezel_context::{ClientId, Context, Principal};
 use bezel_plugin::{FacetScope, Registry};
 use bezel_session_types::{
-    CheckSummary, ImportSummary, Message, ModelRef, SessionId, SessionSize, ThinkingLevel,
+    CheckSummary, ImportSummary, Message, ModelRef, PermissionMode, SessionId, SessionSize,
+    ThinkingLevel,
 };
 use futures::future::BoxFuture;
 
@@ -68,6 +69,13 @@ pub trait FleetBackend: Send + Sync + 'static {
         session_id: SessionId,
         model: ModelRef,
         thinking_level: ThinkingLevel,
+    ) -> FleetResult<ManagedSession>;
+    /// Changes what the agent may do unasked.
+    fn switch_permission_mode(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        mode: PermissionMode,
     ) -> FleetResult<ManagedSession>;
     /// Starts the worker where it does not run.
     fn start(

@@ -181,8 +181,8 @@ pub use policy::{
     IssuedCredential, Presented, Restart, Resume, Verdict, WorkerPolicy, WorkerPolicyDraft,
 };
 pub use session::{
-    Commit, CreateManaged, LaunchEnvironment, ManagedSession, PermissionMode, SessionChange,
-    SessionStatus, Workspace,
+    Commit, CreateManaged, LaunchEnvironment, ManagedSession, SessionChange, SessionStatus,
+    Workspace,
 };
 pub use upkeep::{ImportManaged, Upkeep};
 

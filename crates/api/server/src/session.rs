@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use bezel_context::WorkspaceId;
-use bezel_session_types::{ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{ModelRef, PermissionMode, SessionId, ThinkingLevel};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -53,17 +53,6 @@ pub enum SessionStatus {
     Closed,
     /// It died or does not answer.
     Unreachable,
-}
-
-/// What an agent may do unasked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PermissionMode {
-    /// Look, but change nothing.
-    Plan,
-    /// Everything.
-    #[default]
-    Full,
 }
 
 /// Variables of the shell that started a session. They go to the worker; the server keeps no copy, and

@@ -1,9 +1,13 @@
 //! Tools as ordered contributions.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use bezel_context::Context;
 use bezel_plugin::{Draft, DraftError, Names, PluginId, Problem};
-use bezel_session_types::Tool;
+use bezel_session_types::{Access, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec};
+use futures::future::BoxFuture;
+use serde_json::Value;
 
 type Wrap = Arc<dyn Fn(Arc<dyn Tool>) -> Arc<dyn Tool> + Send + Sync>;
 
@@ -113,13 +117,43 @@ impl Draft for ToolDraft {
                     message: format!("it wraps tool `{name}`, which no plugin sets"),
                 })),
                 Some(registered) => {
-                    registered.tool = wrap(Arc::clone(&registered.tool));
+                    let within = Arc::clone(&registered.tool);
+                    registered.tool = Arc::new(Wrapped {
+                        wrapper: wrap(Arc::clone(&within)),
+                        within,
+                    });
                     registered.identity.0.push(registration);
                     validate(&name, &plugin, registered.tool.as_ref())?;
                 }
             }
         }
         Ok(ToolSet { tools })
+    }
+}
+
+/// A wrapper and what it is around: a wrapper that does not say what a call touches does not hide what the
+/// tool says.
+struct Wrapped {
+    wrapper: Arc<dyn Tool>,
+    within: Arc<dyn Tool>,
+}
+
+impl Tool for Wrapped {
+    fn spec(&self) -> &ToolSpec {
+        self.wrapper.spec()
+    }
+
+    fn execute(
+        &self,
+        cx: Context,
+        invocation: ToolInvocation,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        self.wrapper.execute(cx, invocation)
+    }
+
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let said = self.wrapper.accesses(arguments, directory);
+        said.or_else(|| self.within.accesses(arguments, directory))
     }
 }
 

@@ -11,7 +11,7 @@ use bezel_api_server::{
 use bezel_context::{ClientId, Context, Principal, Spawner, WorkspaceId, Workspaces};
 use bezel_plugin::Registry;
 use bezel_rpc::Router;
-use bezel_session_types::{Message, ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{Message, ModelRef, PermissionMode, SessionId, ThinkingLevel};
 use futures::FutureExt;
 
 use crate::blocking::blocking;
@@ -364,6 +364,19 @@ impl FleetBackend for HostFleet {
                 record.model = Some(model.clone());
                 record.thinking_level = Some(thinking_level);
             };
+            records.update(&cx, &session_id, change).await
+        })
+    }
+
+    fn switch_permission_mode(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        mode: PermissionMode,
+    ) -> FleetResult<ManagedSession> {
+        let (records, cx) = (self.records.clone(), cx.clone());
+        self.whole("switch permission mode", async move {
+            let change = |record: &mut crate::records::Record| record.permission_mode = mode;
             records.update(&cx, &session_id, change).await
         })
     }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bezel_api_server::{LaunchEnvironment, PermissionMode};
+use bezel_api_server::LaunchEnvironment;
 use bezel_context::{Context, WorkspaceId};
 use bezel_rpc::Connect;
-use bezel_session_types::{ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{ModelRef, PermissionMode, SessionId, ThinkingLevel};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};

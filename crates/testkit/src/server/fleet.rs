@@ -10,7 +10,9 @@ use bezel_api_server::{
     SessionStatus, Workspace,
 };
 use bezel_context::{ClientId, Context, Principal, WorkspaceId};
-use bezel_session_types::{CheckSummary, Message, ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{
+    CheckSummary, Message, ModelRef, PermissionMode, SessionId, ThinkingLevel,
+};
 use futures::FutureExt;
 
 /// The sessions that facets under test see, and what they did to them.
@@ -348,6 +350,15 @@ impl FleetBackend for Backend {
             session.model = Some(model);
             session.thinking_level = Some(thinking_level);
         })
+    }
+
+    fn switch_permission_mode(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        mode: PermissionMode,
+    ) -> FleetResult<ManagedSession> {
+        self.changed(&session_id, |session| session.permission_mode = mode)
     }
 
     fn start(

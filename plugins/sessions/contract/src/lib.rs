@@ -22,6 +22,7 @@ use std::fmt;
 
 use bezel_context::WorkspaceId;
 use bezel_rpc::{Context, Events, State, service};
+pub use bezel_session_types::PermissionMode;
 use bezel_session_types::{EntryId, Message, ModelRef, SessionId, ThinkingLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,14 @@ pub trait SessionRecord {
         cx: &Context,
         model: ModelRef,
         thinking_level: ThinkingLevel,
+    ) -> Result<(), SessionError>;
+
+    /// Records what the agent may do unasked from now on.
+    #[scope(operate)]
+    async fn switch_permission_mode(
+        &self,
+        cx: &Context,
+        mode: PermissionMode,
     ) -> Result<(), SessionError>;
 }
 
@@ -342,17 +351,6 @@ pub struct CreateSession {
     pub permission_mode: PermissionMode,
 }
 
-/// What an agent may do unasked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PermissionMode {
-    /// Look, but change nothing.
-    Plan,
-    /// Everything.
-    #[default]
-    Full,
-}
-
 /// Variables of the shell that started a session. The server passes them on and keeps no copy.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -373,6 +371,8 @@ pub struct WorkerRecord {
     pub model: Option<ModelRef>,
     /// How much it reasons.
     pub thinking_level: ThinkingLevel,
+    /// What the agent may do unasked.
+    pub permission_mode: PermissionMode,
 }
 
 /// What a worker tells of its commits.

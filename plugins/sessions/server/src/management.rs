@@ -49,7 +49,7 @@ impl SessionManagement for Management {
             title: options.title,
             directory: options.directory.into(),
             model: options.model,
-            permission_mode: words::permission_mode(options.permission_mode),
+            permission_mode: options.permission_mode,
             environment: options.environment.map(environment),
         };
         let session = self

@@ -2,7 +2,7 @@
 
 use bezel_api_server::{Commit, Fleet, ManagedSession};
 use bezel_rpc::Context;
-use bezel_session_types::{ModelRef, ThinkingLevel};
+use bezel_session_types::{ModelRef, PermissionMode, ThinkingLevel};
 use bezel_sessions_contract::{CommitReport, SessionError, SessionRecord, WorkerRecord};
 
 use crate::words;
@@ -33,6 +33,7 @@ impl SessionRecord for Record {
             title: session.title,
             model: session.model,
             thinking_level: session.thinking_level.unwrap_or_default(),
+            permission_mode: session.permission_mode,
         })
     }
 
@@ -62,6 +63,20 @@ impl SessionRecord for Record {
             .fleet
             .managed
             .switch_model(cx, &session.session_id, model, thinking_level)
+            .await;
+        switched.map(|_| ()).map_err(words::error)
+    }
+
+    async fn switch_permission_mode(
+        &self,
+        cx: &Context,
+        mode: PermissionMode,
+    ) -> Result<(), SessionError> {
+        let session = self.own(cx)?;
+        let switched = self
+            .fleet
+            .managed
+            .switch_permission_mode(cx, &session.session_id, mode)
             .await;
         switched.map(|_| ()).map_err(words::error)
     }

@@ -1,6 +1,6 @@
 //! From the fleet's words to the contract's: what must not leave the server stays behind here.
 
-use bezel_api_server::{FleetError, ManagedSession, PermissionMode, SessionStatus};
+use bezel_api_server::{FleetError, ManagedSession, SessionStatus};
 use bezel_sessions_contract as contract;
 use bezel_sessions_contract::{SessionError, SessionSummary};
 
@@ -24,13 +24,6 @@ fn status(status: SessionStatus) -> contract::SessionStatus {
         SessionStatus::Idle => contract::SessionStatus::Idle,
         SessionStatus::Closed => contract::SessionStatus::Closed,
         SessionStatus::Unreachable => contract::SessionStatus::Unreachable,
-    }
-}
-
-pub(crate) fn permission_mode(mode: contract::PermissionMode) -> PermissionMode {
-    match mode {
-        contract::PermissionMode::Plan => PermissionMode::Plan,
-        contract::PermissionMode::Full => PermissionMode::Full,
     }
 }
 

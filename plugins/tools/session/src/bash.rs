@@ -1,17 +1,19 @@
 //! `bash`: runs a command.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Progress, Replay, Tool, ToolError, ToolHost, ToolInvocation, ToolOutput,
+    Access, ExecutionMode, Progress, Replay, Tool, ToolError, ToolHost, ToolInvocation, ToolOutput,
     ToolSpec,
 };
 use bezel_tools_contract::{BashDetails, CommandStatus, ToolDetails};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::bound::size;
@@ -118,6 +120,12 @@ impl Tool for Bash {
             )
             .await
         })
+    }
+
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let arguments = Arguments::deserialize(arguments).ok()?;
+        let place = self.shared.commands.place(directory);
+        Some(vec![Access::shell(arguments.command, place.directory)])
     }
 }
 

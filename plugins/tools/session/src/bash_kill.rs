@@ -1,13 +1,16 @@
 //! `bash_kill`: ends a background command with all its processes.
 
+use std::path::Path;
+
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
 use bezel_tools_contract::CommandStatus;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::bash_output::{find, report};
 use crate::{ToolShared, schema};
@@ -66,5 +69,9 @@ impl Tool for BashKill {
             }
             Ok(report(&background))
         })
+    }
+
+    fn accesses(&self, _arguments: &Value, _directory: &Path) -> Option<Vec<Access>> {
+        Some(Vec::new())
     }
 }

@@ -1,15 +1,17 @@
 //! `bash_output`: what a background command has written since the last look, and how it stands.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
 use bezel_tools_contract::{CommandStatus, ToolDetails};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::bash::status_line;
 use crate::command::{Background, Commands};
@@ -82,6 +84,10 @@ impl Tool for BashOutput {
             tokio::task::yield_now().await;
             Ok(report(&background))
         })
+    }
+
+    fn accesses(&self, _arguments: &Value, _directory: &Path) -> Option<Vec<Access>> {
+        Some(Vec::new())
     }
 }
 

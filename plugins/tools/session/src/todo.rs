@@ -1,16 +1,18 @@
 //! `todo`: the agent's list of tasks, which the person sees.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bezel_api_session::SessionTree;
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Message, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, Message, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
 use bezel_tools_contract::{TodoDetails, TodoItem, TodoStatus, ToolDetails};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{ToolShared, schema};
 
@@ -165,6 +167,10 @@ impl Tool for Todo {
             Ok(ToolOutput::text(text)
                 .with_details(ToolDetails::Todo(TodoDetails { items }).to_value()))
         })
+    }
+
+    fn accesses(&self, _arguments: &Value, _directory: &Path) -> Option<Vec<Access>> {
+        Some(Vec::new())
     }
 }
 

@@ -37,7 +37,7 @@ over_both! {
         assert_eq!(created.model.unwrap().model_id, "small");
         let start = &world.launcher.starts()[0];
         assert_eq!(start.title, "Fix the parser");
-        assert_eq!(start.permission_mode, bezel_api_server::PermissionMode::Plan);
+        assert_eq!(start.permission_mode, bezel_session_types::PermissionMode::Plan);
         assert_eq!(start.model.as_ref().unwrap().to_string(), "local::small");
     }
 

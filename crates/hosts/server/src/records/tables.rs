@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use bezel_api_server::PermissionMode;
 use bezel_context::WorkspaceId;
+use bezel_session_types::PermissionMode;
 use bezel_session_types::{ModelRef, SessionId, ThinkingLevel};
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};

@@ -52,7 +52,7 @@ fn options() -> CreateManaged {
         title: None,
         directory: "/project".into(),
         model: Some("local::small".parse().unwrap()),
-        permission_mode: bezel_api_server::PermissionMode::Plan,
+        permission_mode: bezel_session_types::PermissionMode::Plan,
         environment: None,
     }
 }

@@ -14,7 +14,9 @@ use bezel_api_session::{
 use bezel_context::Context;
 use bezel_models_contract::{ModelsClient, RefreshStatus, SelectError};
 use bezel_rpc::{CallError, ServiceClient as _, ServiceTable};
-use bezel_session_types::{ModelRef, ModelSpec, ProviderError, ProviderErrorKind, ThinkingLevel};
+use bezel_session_types::{
+    ModelRef, ModelSpec, PermissionMode, ProviderError, ProviderErrorKind, ThinkingLevel,
+};
 use bezel_sessions_contract::{
     CommitReport, SessionError, SessionRecord, SessionRecordClient, WorkerRecord,
 };
@@ -33,6 +35,7 @@ impl SessionRecord for Record {
             title: String::new(),
             model: None,
             thinking_level: ThinkingLevel::Off,
+            permission_mode: PermissionMode::default(),
         })
     }
 
@@ -47,6 +50,14 @@ impl SessionRecord for Record {
         _thinking_level: ThinkingLevel,
     ) -> Result<(), SessionError> {
         self.0.send_modify(|chosen| chosen.push(model));
+        Ok(())
+    }
+
+    async fn switch_permission_mode(
+        &self,
+        _cx: &Context,
+        _mode: PermissionMode,
+    ) -> Result<(), SessionError> {
         Ok(())
     }
 }

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, FileChange, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, FileChange, Replay, Tool, ToolError, ToolInvocation, ToolOutput,
+    ToolSpec,
 };
 use bezel_tools_contract::{ChangesDetails, ToolDetails};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::blocking::changing;
 use crate::target::TargetError;
@@ -153,6 +155,14 @@ impl Tool for ApplyPatch {
             })
             .await
         })
+    }
+
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let arguments = Arguments::deserialize(arguments).ok()?;
+        let patch = parse::parse(&arguments.patch).ok()?;
+        let sections = located(patch.sections, directory, &self.shared).ok()?;
+        let touched = sections.iter().flat_map(Located::paths);
+        Some(touched.map(Access::edit).collect())
     }
 }
 

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, FileChange, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, FileChange, Replay, Tool, ToolError, ToolInvocation, ToolOutput,
+    ToolSpec,
 };
 use bezel_tools_contract::{ChangesDetails, FileAction, FileDiff, ToolDetails};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::blocking::changing;
 use crate::bound::counted;
@@ -148,6 +150,12 @@ impl Tool for EditTool {
             })
             .await
         })
+    }
+
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let arguments = Arguments::deserialize(arguments).ok()?;
+        let path = paths::resolve(&arguments.path, directory, &self.shared.environment).ok()?;
+        Some(vec![Access::edit(path)])
     }
 }
 

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Replay, ResultContent, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, Replay, ResultContent, Tool, ToolError, ToolInvocation, ToolOutput,
+    ToolSpec,
 };
 use bezel_tools_contract::{ReadContent, ReadDetails, ToolDetails};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::blocking::reading;
 use crate::bound::{self, counted};
@@ -136,6 +138,12 @@ impl Tool for Read {
             })
             .await
         })
+    }
+
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let arguments = Arguments::deserialize(arguments).ok()?;
+        let path = paths::resolve(&arguments.path, directory, &self.shared.environment).ok()?;
+        Some(vec![Access::read(path)])
     }
 }
 

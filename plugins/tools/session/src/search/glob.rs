@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
 use bezel_tools_contract::{GlobDetails, ToolDetails};
 use futures::future::BoxFuture;
@@ -14,6 +14,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::WalkState;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Filters, SearchError, listed, root, walk};
 use crate::blocking::reading;
@@ -85,6 +86,13 @@ impl Tool for GlobTool {
             })
             .await
         })
+    }
+
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let arguments = Arguments::deserialize(arguments).ok()?;
+        let path = arguments.path.as_deref().unwrap_or(".");
+        let path = paths::resolve(path, directory, &self.shared.environment).ok()?;
+        Some(vec![Access::read(path)])
     }
 }
 

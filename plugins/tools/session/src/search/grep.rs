@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
 use bezel_tools_contract::{GrepDetails, GrepMode, ToolDetails};
 use futures::future::BoxFuture;
@@ -17,6 +17,7 @@ use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkState};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::matches::{Cancellable, Collector, FileMatches, FoundLine};
 use super::{Filters, SearchError, listed, overrides, root, walk};
@@ -112,6 +113,13 @@ impl Tool for Grep {
             })
             .await
         })
+    }
+
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let arguments = Arguments::deserialize(arguments).ok()?;
+        let path = arguments.path.as_deref().unwrap_or(".");
+        let path = paths::resolve(path, directory, &self.shared.environment).ok()?;
+        Some(vec![Access::read(path)])
     }
 }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
 use bezel_tools_contract::{LsDetails, ToolDetails};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Filters, SearchError, root, walk};
 use crate::blocking::reading;
@@ -89,6 +90,13 @@ impl Tool for Ls {
             })
             .await
         })
+    }
+
+    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
+        let arguments = Arguments::deserialize(arguments).ok()?;
+        let path = arguments.path.as_deref().unwrap_or(".");
+        let path = paths::resolve(path, directory, &self.shared.environment).ok()?;
+        Some(vec![Access::read(path)])
     }
 }
 

@@ -1,0 +1,121 @@
+//! The permissions of one session: its mode, what a person approved, and what is asked.
+//!
+//! An [`Ask`] is a durable request: it waits for its [`Reply`] through clients that leave, workers that die and
+//! servers that restart, and the first reply that is accepted counts.
+
+use bezel_rpc::{Context, State, service};
+pub use bezel_session_types::PermissionMode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The permissions of one session.
+#[service("permissions", version = "1.0")]
+pub trait Permissions {
+    /// The mode and what was approved.
+    fn state(&self) -> State<PermissionsState>;
+
+    /// Changes what the agent may do unasked, from the next call on and durably.
+    #[scope(operate)]
+    async fn set_mode(&self, cx: &Context, mode: PermissionMode) -> Result<(), PermissionsError>;
+
+    /// Takes back what was approved for the project or for this session. False where nobody had.
+    #[scope(operate)]
+    async fn revoke(&self, cx: &Context, rule: Rule) -> Result<bool, PermissionsError>;
+}
+
+/// The mode of a session and what was approved in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PermissionsState {
+    /// What the agent may do unasked.
+    pub mode: PermissionMode,
+    /// What was approved until this session's process ends.
+    pub session: Vec<Rule>,
+    /// What was approved for the project, always.
+    pub project: Vec<Rule>,
+}
+
+/// Why permissions could not be changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum PermissionsError {
+    /// The server could not record the mode.
+    #[error("the permission mode was not changed: {message}")]
+    Record {
+        /// What happened.
+        message: String,
+    },
+    /// The file of approvals could not be read or written.
+    #[error("{message}")]
+    Approvals {
+        /// What happened, to which file, and what to do.
+        message: String,
+    },
+}
+
+/// What is to happen with one kind of access. In an ordered list the last rule that matches counts, but a rule
+/// that denies is final wherever it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// `read`, `edit`, `shell`, `web`, `external_directory` or a tool's name; `*` and `?` are wildcards.
+    pub action: String,
+    /// What the action is done to, with wildcards: a path, a command, a URL. `*` is anything.
+    pub resource: String,
+    /// What is to happen.
+    pub effect: Effect,
+}
+
+/// What is to happen with an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// It may run unasked.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It never runs.
+    Deny,
+}
+
+/// A question whether a call may run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ask {
+    /// The tool that is called.
+    pub tool: String,
+    /// The call's arguments, as it will run; long texts are cut.
+    pub arguments: Value,
+    /// What of it needs an answer, and why; at least one.
+    pub asked: Vec<Asked>,
+    /// What "session" and "always" would approve. Empty where only this one call can be.
+    pub covers: Vec<Rule>,
+}
+
+/// One access that needs an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Asked {
+    /// What is done.
+    pub action: String,
+    /// What it is done to: a path, a command, a URL.
+    pub resource: String,
+    /// Why nobody decided it yet, as half a sentence: "it is outside of the project".
+    pub reason: String,
+}
+
+/// An answer to an [`Ask`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// This call may run.
+    Once,
+    /// This call, and what the ask covers until the session's process ends.
+    Session,
+    /// This call, and what the ask covers in every session of the project.
+    Always,
+    /// It may not run. Without a message the turn ends; with one the model reads it and goes on.
+    Reject {
+        /// For the model.
+        #[serde(default)]
+        message: Option<String>,
+    },
+}

@@ -1,0 +1,5 @@
+//! x
+mod pattern;
+mod place;
+mod rules;
+mod shell;

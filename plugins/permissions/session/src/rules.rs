@@ -1,0 +1,220 @@
+//! Ordered rules: the last one that matches counts, and one that denies is final.
+//!
+//! A path is matched as it is, with every link followed. Rules that deny or ask also match it as it was named,
+//! and a command also as it reads without its wrapping: what is there to widen is matched once, what is there to
+//! narrow is matched in every form.
+
+use bezel_permissions_contract::{Effect, Rule};
+
+use crate::pattern::{PathPattern, matches_text};
+use crate::place::{Place, Resolved};
+
+/// Rules that can be asked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rules(Vec<Compiled>);
+
+#[derive(Debug, Clone)]
+struct Compiled {
+    rule: Rule,
+    path: PathPattern,
+}
+
+/// What an action is done to, in all its forms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    /// Anything: what a tool does not say.
+    Any,
+    /// A text, and other forms that it could be meant by.
+    Text(&'a str, &'a [String]),
+    /// A path.
+    Path(&'a Resolved),
+}
+
+impl Rules {
+    /// Reads patterns of paths as they are meant in `place`.
+    pub(crate) fn new(rules: impl IntoIterator<Item = Rule>, place: &Place) -> Self {
+        let compiled = |rule: Rule| Compiled {
+            path: PathPattern::new(&rule.resource, &place.real, place.home.as_deref()),
+            rule,
+        };
+        Rules(rules.into_iter().map(compiled).collect())
+    }
+
+    /// The rules as they were given.
+    pub(crate) fn list(&self) -> Vec<Rule> {
+        self.0
+            .iter()
+            .map(|compiled| compiled.rule.clone())
+            .collect()
+    }
+
+    /// A rule that denies it, wherever it stands.
+    pub(crate) fn denial(&self, action: &str, subject: Subject<'_>) -> Option<&Rule> {
+        let denies = |compiled: &&Compiled| {
+            compiled.rule.effect == Effect::Deny && compiled.matches(action, subject)
+        };
+        self.0.iter().find(denies).map(|compiled| &compiled.rule)
+    }
+
+    /// What the last rule that matches says; [`Self::denial`] goes before.
+    pub(crate) fn effect(&self, action: &str, subject: Subject<'_>) -> Option<Effect> {
+        let last = self.0.iter().rev().find(|compiled| {
+            compiled.rule.effect != Effect::Deny && compiled.matches(action, subject)
+        });
+        last.map(|compiled| compiled.rule.effect)
+    }
+
+    /// Whether one of them allows it.
+    pub(crate) fn allow(&self, action: &str, subject: Subject<'_>) -> bool {
+        self.effect(action, subject) == Some(Effect::Allow)
+    }
+}
+
+impl Compiled {
+    fn matches(&self, action: &str, subject: Subject<'_>) -> bool {
+        if !matches_text(&self.rule.action, action) {
+            return false;
+        }
+        let narrows = self.rule.effect != Effect::Allow;
+        match subject {
+            Subject::Any => self.rule.resource == "*",
+            Subject::Text(text, forms) => {
+                matches_text(&self.rule.resource, text)
+                    || (narrows
+                        && forms
+                            .iter()
+                            .any(|form| matches_text(&self.rule.resource, form)))
+            }
+            Subject::Path(path) => {
+                self.path.matches(&path.real) || (narrows && self.path.matches(&path.given))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn place() -> Place {
+        Place {
+            directory: "/work".into(),
+            real: "/work".into(),
+            home: Some("/home/me".into()),
+            readable: Vec::new(),
+        }
+    }
+
+    fn rule(action: &str, resource: &str, effect: Effect) -> Rule {
+        Rule {
+            action: action.into(),
+            resource: resource.into(),
+            effect,
+        }
+    }
+
+    fn path(given: &str, real: &str) -> Resolved {
+        Resolved {
+            given: given.into(),
+            real: real.into(),
+        }
+    }
+
+    #[test]
+    fn the_last_rule_that_matches_counts() {
+        let rules = [
+            rule("shell", "*", Effect::Ask),
+            rule("shell", "git *", Effect::Allow),
+            rule("shell", "git push *", Effect::Ask),
+        ];
+        let rules = Rules::new(rules, &place());
+        let effect = |text| rules.effect("shell", Subject::Text(text, &[]));
+        assert_eq!(effect("ls"), Some(Effect::Ask));
+        assert_eq!(effect("git status"), Some(Effect::Allow));
+        assert_eq!(effect("git push --force"), Some(Effect::Ask));
+        assert_eq!(rules.effect("edit", Subject::Text("git status", &[])), None);
+    }
+
+    #[test]
+    fn a_link_is_never_wider_than_what_it_leads_to() {
+        let rules = [
+            rule("read", "open/**", Effect::Allow),
+            rule("read", "secret/**", Effect::Deny),
+        ];
+        let rules = Rules::new(rules, &place());
+        // A link inside an allowed directory that leads to a place outside of it is not allowed.
+        let escape = path("/work/open/link", "/etc/passwd");
+        assert!(!rules.allow("read", Subject::Path(&escape)));
+        // Named through a denied directory, or leading into one, it is denied.
+        let named = path("/work/secret/link", "/elsewhere/x");
+        let leading = path("/work/open/link", "/work/secret/x");
+        assert!(rules.denial("read", Subject::Path(&named)).is_some());
+        assert!(rules.denial("read", Subject::Path(&leading)).is_some());
+    }
+
+    fn effects() -> impl Strategy<Value = Effect> {
+        prop_oneof![Just(Effect::Allow), Just(Effect::Ask), Just(Effect::Deny)]
+    }
+
+    fn some_rules() -> impl Strategy<Value = Vec<Rule>> {
+        let one = ("(read|edit|shell|\\*)", "(a|b|a\\*|\\*|\\?)", effects());
+        proptest::collection::vec(
+            one.prop_map(|(action, resource, effect)| rule(&action, &resource, effect)),
+            0..8,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn no_rule_lifts_a_denial(before in some_rules(), after in some_rules(), text in "[ab]{1,2}") {
+            let denying = rule("shell", &text, Effect::Deny);
+            let rules: Vec<Rule> = before.into_iter().chain([denying]).chain(after).collect();
+            let rules = Rules::new(rules, &place());
+            prop_assert!(rules.denial("shell", Subject::Text(&text, &[])).is_some());
+        }
+
+        #[test]
+        fn a_rule_at_the_end_decides_what_it_matches(before in some_rules(), text in "[ab]{1,2}", effect in effects()) {
+            prop_assume!(effect != Effect::Deny);
+            let rules: Vec<Rule> = before.into_iter().chain([rule("shell", &text, effect)]).collect();
+            let rules = Rules::new(rules, &place());
+            prop_assert_eq!(rules.effect("shell", Subject::Text(&text, &[])), Some(effect));
+        }
+
+        #[test]
+        fn a_rule_that_matches_nothing_changes_nothing(rules in some_rules(), at in 0usize..8, effect in effects(), text in "[ab]{1,2}") {
+            let mut more = rules.clone();
+            more.insert(at.min(rules.len()), rule("shell", "never", effect));
+            let (less, more) = (Rules::new(rules, &place()), Rules::new(more, &place()));
+            let subject = Subject::Text(&text, &[]);
+            prop_assert_eq!(less.effect("shell", subject), more.effect("shell", subject));
+            prop_assert_eq!(less.denial("shell", subject).is_some(), more.denial("shell", subject).is_some());
+        }
+
+        #[test]
+        fn more_forms_never_allow_more(rules in some_rules(), text in "[ab]{1,2}", form in "[ab]{1,2}") {
+            let rules = Rules::new(rules, &place());
+            let forms = [form];
+            let allowed = |forms| {
+                let subject = Subject::Text(&text, forms);
+                rules.denial("shell", subject).is_none() && rules.allow("shell", subject)
+            };
+            prop_assert!(allowed(&[]) || !allowed(&forms));
+        }
+    }
+
+    #[test]
+    fn an_unknown_resource_is_matched_by_everything_alone() {
+        let rules = [
+            rule("deploy", "*", Effect::Allow),
+            rule("other", "x", Effect::Allow),
+        ];
+        let rules = Rules::new(rules, &place());
+        assert!(rules.allow("deploy", Subject::Any));
+        assert!(!rules.allow("other", Subject::Any));
+    }
+}

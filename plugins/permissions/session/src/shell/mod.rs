@@ -1,0 +1,16 @@
+//! Command lines in the grammar of bash, taken apart into everything that they would run.
+//!
+//! What the grammar does not take, what is deeper or longer than anybody can judge, and what hides a command in a
+//! place that the grammar overlooks is not taken apart: it is asked for as a whole.
+
+mod command;
+mod git;
+mod known;
+mod script;
+mod words;
+
+pub(crate) use known::Class;
+pub(crate) use script::{Judged, Script, Touch, parse};
+
+#[cfg(test)]
+mod tests;

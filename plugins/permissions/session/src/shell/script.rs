@@ -1,0 +1,644 @@
+//! From a syntax tree to the commands in it.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+
+use super::command;
+use super::known::Class;
+use super::words::{Values, Word};
+
+/// Bytes of a command line at most.
+const MOST_BYTES: usize = 64 * 1024;
+/// Nodes on one path of the tree at most.
+const MOST_DEPTH: usize = 120;
+/// Commands at most.
+const MOST_COMMANDS: usize = 500;
+/// Command lines within command lines (`bash -c`, `eval`) at most.
+const MOST_NESTED: usize = 6;
+/// Reports of progress that a parse gets; the parser makes one for every hundred of its steps.
+const MOST_STEPS: usize = 20_000;
+
+/// Everything that a command line would run and touch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Script {
+    /// Its commands, also those within others, in the order in which they stand.
+    pub(crate) commands: Vec<Judged>,
+    /// Files that redirections read and write.
+    pub(crate) touches: Vec<Touch>,
+    /// Why it cannot be told what it runs; empty where it can.
+    pub(crate) unclear: Vec<String>,
+}
+
+/// One command, ready to be judged.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judged {
+    /// Its words as a rule names them.
+    pub(crate) text: String,
+    /// Other ways in which a rule may mean it: by its bare name, without what stands before it.
+    pub(crate) forms: Vec<String>,
+    /// Whether another command of the list is what it runs, so that only rules against it count.
+    pub(crate) wraps: bool,
+    /// What is known of it.
+    pub(crate) class: Class,
+    /// Files that it reads or changes, as far as that is known; every path among the words of one that is not.
+    pub(crate) touches: Vec<Touch>,
+    /// The words that name what it does, for a rule that is to cover its like.
+    pub(crate) prefix: Vec<String>,
+}
+
+/// A path that is touched.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Touch {
+    /// As it was named.
+    pub(crate) path: PathBuf,
+    /// Where it is named from, absolute; `None` where that cannot be told.
+    pub(crate) from: Option<PathBuf>,
+    /// Whether it is changed and not just read.
+    pub(crate) changes: bool,
+}
+
+/// Takes a command line apart.
+pub(crate) fn parse(text: &str, directory: &Path, home: Option<&Path>) -> Script {
+    let mut script = Script::default();
+    let mut reading = Reading {
+        script: &mut script,
+        home,
+        directory: Some(directory.to_owned()),
+        nested: 0,
+        renamed: false,
+    };
+    reading.read(text);
+    script
+}
+
+pub(super) struct Reading<'a> {
+    pub(super) script: &'a mut Script,
+    pub(super) home: Option<&'a Path>,
+    /// Where the next command runs.
+    pub(super) directory: Option<PathBuf>,
+    nested: usize,
+    /// Whether a variable is set that decides what names mean.
+    pub(super) renamed: bool,
+}
+
+impl Reading<'_> {
+    fn unclear(&mut self, why: impl Into<String>) {
+        let why = why.into();
+        if !self.script.unclear.contains(&why) {
+            self.script.unclear.push(why);
+        }
+    }
+
+    fn read(&mut self, text: &str) {
+        if text.len() > MOST_BYTES {
+            return self.unclear("it is too long to be judged");
+        }
+        if text.contains('\0') || text.contains('\r') {
+            return self.unclear("it holds characters that shells read in different ways");
+        }
+        let Some(tree) = tree(text) else {
+            return self.unclear("it is too tangled to be judged");
+        };
+        if tree.root_node().has_error() {
+            return self.unclear("it cannot be parsed");
+        }
+        let mut marks = Marks::default();
+        if !marks.collect(text, tree.root_node(), 0) {
+            return self.unclear("it is too deep to be judged");
+        }
+        if !marks.account_for_all(text) {
+            return self.unclear("it runs something in a place that cannot be judged");
+        }
+        self.renamed |= marks.renames;
+        self.walk(text, tree.root_node());
+    }
+
+    /// A command line within this one.
+    pub(super) fn within(&mut self, text: &str) {
+        if self.nested == MOST_NESTED {
+            return self.unclear("it holds too many command lines within each other");
+        }
+        self.nested += 1;
+        let directory = self.directory.clone();
+        self.read(text);
+        self.directory = directory;
+        self.nested -= 1;
+    }
+
+    /// What runs cannot be told.
+    pub(super) fn hidden(&mut self, why: &str) {
+        self.unclear(why);
+    }
+
+    fn values<'v>(&'v self, source: &'v str) -> Values<'v> {
+        Values {
+            source,
+            home: self.home.filter(|_| !self.renamed),
+            directory: self.directory.as_deref().filter(|_| !self.renamed),
+        }
+    }
+
+    fn children(&mut self, source: &str, node: Node<'_>) {
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor).collect::<Vec<_>>() {
+            // What runs in the background is a shell of its own.
+            if child.next_sibling().is_some_and(|next| next.kind() == "&") {
+                self.apart(|this| this.walk(source, child));
+            } else {
+                self.walk(source, child);
+            }
+        }
+    }
+
+    /// Every part of a pipeline is a shell of its own.
+    fn pipeline(&mut self, source: &str, node: Node<'_>) {
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor).collect::<Vec<_>>() {
+            self.apart(|this| this.walk(source, child));
+        }
+    }
+
+    /// What stands behind `||` runs where the first part failed, which then changed no directory.
+    fn list(&mut self, source: &str, node: Node<'_>) {
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor).collect::<Vec<_>>() {
+            let before = self.directory.clone();
+            if child.is_named() {
+                self.walk(source, child);
+            }
+            let otherwise = child.next_sibling().is_some_and(|next| next.kind() == "||");
+            if otherwise && self.directory != before {
+                self.directory = None;
+            }
+        }
+    }
+
+    /// Runs `part` as a shell of its own: a change of directory in it ends with it.
+    fn apart(&mut self, part: impl FnOnce(&mut Self)) {
+        let before = self.directory.clone();
+        part(self);
+        self.directory = before;
+    }
+
+    /// Runs `part`, which may run or not, or several times: where it changes the directory, nobody knows it.
+    fn maybe(&mut self, part: impl FnOnce(&mut Self)) {
+        let before = self.directory.clone();
+        part(self);
+        if self.directory != before {
+            self.directory = None;
+        }
+    }
+
+    fn walk(&mut self, source: &str, node: Node<'_>) {
+        match node.kind() {
+            "command" => self.command(source, node, &[]),
+            "redirected_statement" => self.redirected(source, node),
+            "subshell" | "command_substitution" | "process_substitution" => {
+                self.apart(|this| this.children(source, node));
+            }
+            "pipeline" => self.pipeline(source, node),
+            "list" => self.list(source, node),
+            "if_statement"
+            | "for_statement"
+            | "c_style_for_statement"
+            | "while_statement"
+            | "case_statement"
+            | "function_definition" => {
+                self.maybe(|this| this.children(source, node));
+            }
+            "declaration_command" => {
+                self.children(source, node);
+                let words: Vec<Word> = source[node.byte_range()]
+                    .split_whitespace()
+                    .take(1)
+                    .map(Word::plain)
+                    .collect();
+                let words = command::Simple::new(words, Vec::new());
+                command::judge(self, words);
+            }
+            "file_redirect" => {
+                let extra = self.redirect(source, node);
+                if !extra.is_empty() {
+                    self.unclear("words stand behind a redirection that belong to no command");
+                }
+            }
+            "heredoc_redirect" => {
+                let extra = self.here_document(source, node);
+                if !extra.is_empty() {
+                    self.unclear("words stand behind a here-document that belong to no command");
+                }
+            }
+            "program"
+            | "compound_statement"
+            | "do_group"
+            | "else_clause"
+            | "elif_clause"
+            | "case_item"
+            | "negated_command"
+            | "variable_assignment"
+            | "variable_assignments"
+            | "unset_command"
+            | "test_command"
+            | "herestring_redirect"
+            | "heredoc_body"
+            | "string"
+            | "translated_string"
+            | "concatenation"
+            | "expansion"
+            | "arithmetic_expansion"
+            | "binary_expression"
+            | "unary_expression"
+            | "ternary_expression"
+            | "postfix_expression"
+            | "parenthesized_expression"
+            | "subscript"
+            | "array"
+            | "command_name"
+            | "brace_expression" => self.children(source, node),
+            "comment"
+            | "word"
+            | "raw_string"
+            | "ansi_c_string"
+            | "number"
+            | "variable_name"
+            | "special_variable_name"
+            | "simple_expansion"
+            | "string_content"
+            | "test_operator"
+            | "file_descriptor"
+            | "heredoc_start"
+            | "heredoc_end"
+            | "heredoc_content"
+            | "extglob_pattern"
+            | "regex" => self.leaf(source, node),
+            kind => {
+                self.unclear(format!("it holds a construct that is not judged ({kind})"));
+                self.children(source, node);
+            }
+        }
+    }
+
+    fn leaf(&mut self, source: &str, node: Node<'_>) {
+        if node.named_child_count() > 0 {
+            self.children(source, node);
+        }
+    }
+
+    fn command(&mut self, source: &str, node: Node<'_>, more: &[Word]) {
+        if self.script.commands.len() >= MOST_COMMANDS {
+            return self.unclear("it holds too many commands to be judged");
+        }
+        let (mut words, mut assignments, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor).collect::<Vec<_>>() {
+            match child.kind() {
+                "variable_assignment" => {
+                    self.children(source, child);
+                    let name = child.named_child(0).map(|name| &source[name.byte_range()]);
+                    assignments.push(name.unwrap_or_default().to_owned());
+                }
+                "file_redirect" => after.extend(self.redirect(source, child)),
+                "heredoc_redirect" => after.extend(self.here_document(source, child)),
+                "herestring_redirect" | "comment" => self.children(source, child),
+                _ => {
+                    self.walk(source, child);
+                    words.push(self.values(source).word(child));
+                }
+            }
+        }
+        words.extend(after);
+        words.extend(more.iter().cloned());
+        command::judge(self, command::Simple::new(words, assignments));
+    }
+
+    fn redirected(&mut self, source: &str, node: Node<'_>) {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        let is_redirect = |node: &Node<'_>| {
+            matches!(
+                node.kind(),
+                "file_redirect" | "heredoc_redirect" | "herestring_redirect"
+            )
+        };
+        // The grammar hangs a redirection of the last command of a list on the list.
+        let is_list = |child: &Node<'_>| child.kind() == "list";
+        for list in children.iter().filter(|child| is_list(child)) {
+            self.walk(source, *list);
+        }
+        let mut extra = Vec::new();
+        for redirect in children.iter().filter(|child| is_redirect(child)) {
+            match redirect.kind() {
+                "file_redirect" => extra.extend(self.redirect(source, *redirect)),
+                "heredoc_redirect" => extra.extend(self.here_document(source, *redirect)),
+                _ => self.children(source, *redirect),
+            }
+        }
+        for body in children
+            .iter()
+            .filter(|child| !is_redirect(child) && !is_list(child))
+        {
+            if body.kind() == "command" {
+                self.command(source, *body, &extra);
+                extra.clear();
+            } else {
+                self.walk(source, *body);
+            }
+        }
+        if !extra.is_empty() {
+            self.unclear("words stand behind a redirection that belong to no command");
+        }
+    }
+
+    /// Notes what a redirection touches. Words behind its target belong to the command.
+    fn redirect(&mut self, source: &str, node: Node<'_>) -> Vec<Word> {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        let operator = children
+            .iter()
+            .map(|child| &source[child.byte_range()])
+            .find(|text| text.contains(['<', '>']))
+            .unwrap_or_default()
+            .to_owned();
+        let mut words = Vec::new();
+        for child in children {
+            if !child.is_named() || child.kind() == "file_descriptor" {
+                continue;
+            }
+            self.walk(source, child);
+            words.push((child.kind(), self.values(source).word(child)));
+        }
+        if words.is_empty() {
+            return Vec::new();
+        }
+        let (kind, target) = words.remove(0);
+        let duplicates = operator.ends_with('&')
+            && target.known
+            && (target.text == "-" || target.text.trim_end_matches('-').parse::<u32>().is_ok());
+        if !duplicates && kind != "process_substitution" {
+            let changes = operator.contains('>');
+            self.touch_redirected(target, changes);
+        }
+        words.into_iter().map(|(_, word)| word).collect()
+    }
+
+    fn touch_redirected(&mut self, target: Word, changes: bool) {
+        const STREAMS: [&str; 5] = [
+            "/dev/null",
+            "/dev/stdout",
+            "/dev/stderr",
+            "/dev/stdin",
+            "/dev/tty",
+        ];
+        if !target.known || target.glob {
+            return self.unclear(format!(
+                "it cannot be told which file `{}` redirects to",
+                target.text
+            ));
+        }
+        if STREAMS.contains(&target.text.as_str()) {
+            return;
+        }
+        self.script.touches.push(Touch {
+            path: PathBuf::from(target.text),
+            from: self.directory.clone(),
+            changes,
+        });
+    }
+
+    /// The commands behind a here-document's beginning and within its text. Words there belong to its command.
+    fn here_document(&mut self, source: &str, node: Node<'_>) -> Vec<Word> {
+        let mut words = Vec::new();
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor).collect::<Vec<_>>() {
+            match child.kind() {
+                "heredoc_start" | "heredoc_end" | "file_descriptor" => {}
+                "heredoc_body" => {
+                    if !is_quoted_document(source, child) {
+                        self.children(source, child);
+                    }
+                }
+                "file_redirect" => words.extend(self.redirect(source, child)),
+                "word"
+                | "string"
+                | "raw_string"
+                | "ansi_c_string"
+                | "concatenation"
+                | "number"
+                | "simple_expansion"
+                | "expansion"
+                | "command_substitution" => {
+                    self.walk(source, child);
+                    words.push(self.values(source).word(child));
+                }
+                _ => self.walk(source, child),
+            }
+        }
+        words
+    }
+}
+
+/// Parses, within bounds.
+fn tree(text: &str) -> Option<Tree> {
+    let mut parser = Parser::new();
+    parser
+        .set_language(&tree_sitter_bash::LANGUAGE.into())
+        .ok()?;
+    let mut steps = 0;
+    let mut bounded = |_: &ParseState| {
+        steps += 1;
+        match steps > MOST_STEPS {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let options = ParseOptions::new().progress_callback(&mut bounded);
+    let bytes = text.as_bytes();
+    let mut rest = |offset: usize, _| bytes.get(offset..).unwrap_or_default();
+    parser.parse_with_options(&mut rest, None, Some(options))
+}
+
+/// Whether a here-document is taken as it is: any part of its delimiter is quoted.
+fn is_quoted_document(source: &str, body: Node<'_>) -> bool {
+    let mut cursor = body.walk();
+    let Some(parent) = body.parent() else {
+        return false;
+    };
+    let start = parent
+        .named_children(&mut cursor)
+        .find(|child| child.kind() == "heredoc_start");
+    start.is_some_and(|start| source[start.byte_range()].contains(['\'', '"', '\\']))
+}
+
+/// Where commands begin within words, by the tree, and where nothing can.
+#[derive(Default)]
+struct Marks {
+    /// Beginnings, and ends of the backquoted ones.
+    substitutions: BTreeSet<usize>,
+    /// Text that is taken as it is.
+    inert: Vec<std::ops::Range<usize>>,
+    /// Whether a variable is set that decides what names mean.
+    renames: bool,
+    /// Whether a comment stands where there can be none.
+    odd: bool,
+}
+
+impl Marks {
+    /// False where the tree is too deep.
+    fn collect(&mut self, source: &str, node: Node<'_>, depth: usize) -> bool {
+        if depth > MOST_DEPTH {
+            return false;
+        }
+        let range = node.byte_range();
+        let text = &source[range.clone()];
+        match node.kind() {
+            "raw_string" | "ansi_c_string" => self.inert.push(range),
+            "comment" => {
+                let before = source[..range.start].chars().next_back();
+                self.odd |= before
+                    .is_some_and(|before| !before.is_whitespace() && !";&|()`".contains(before));
+                self.inert.push(range);
+            }
+            "heredoc_body" if is_quoted_document(source, node) => {
+                self.inert.push(range);
+                return true;
+            }
+            "command_substitution" if text.starts_with('`') => {
+                // Within backquotes a backslash means something else than the grammar takes it for.
+                self.odd |=
+                    text.contains('\\') || text.len() < 2 || text[1..text.len() - 1].contains('`');
+                self.substitutions.extend([range.start, range.end - 1]);
+            }
+            "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
+                self.substitutions.insert(range.start);
+            }
+            "variable_assignment"
+            | "for_statement"
+            | "declaration_command"
+            | "unset_command"
+            | "subscript" => {
+                let mut cursor = node.walk();
+                self.renames |= node.named_children(&mut cursor).any(|child| {
+                    child.kind() == "variable_name" && decides_names(&source[child.byte_range()])
+                });
+            }
+            "command" => {
+                let mut words = text.split_whitespace();
+                let sets = matches!(
+                    words.next(),
+                    Some(
+                        "read"
+                            | "mapfile"
+                            | "readarray"
+                            | "getopts"
+                            | "printf"
+                            | "declare"
+                            | "local"
+                            | "typeset"
+                            | "export"
+                            | "let"
+                            | "alias"
+                            | "shopt"
+                            | "enable"
+                            | "hash"
+                            | "set"
+                    )
+                );
+                self.renames |= sets
+                    && (words.clone().any(decides_names)
+                        || matches!(
+                            text.split_whitespace().next(),
+                            Some("alias" | "shopt" | "enable" | "hash")
+                        ));
+            }
+            _ => {}
+        }
+        let mut cursor = node.walk();
+        node.children(&mut cursor)
+            .all(|child| self.collect(source, child, depth + 1))
+    }
+
+    /// Whether every sign of a command within a word is one that the tree knows of.
+    fn account_for_all(&self, source: &str) -> bool {
+        if self.odd {
+            return false;
+        }
+        let bytes = source.as_bytes();
+        let mut inert = self.inert.iter().peekable();
+        let mut at = 0;
+        while at < bytes.len() {
+            while inert.next_if(|range| range.end <= at).is_some() {}
+            if let Some(range) = inert.next_if(|range| range.contains(&at)) {
+                at = range.end;
+                continue;
+            }
+            let opens = |byte: u8| bytes[at] == byte && bytes.get(at + 1) == Some(&b'(');
+            let sign = bytes[at] == b'`' || opens(b'$') || opens(b'<') || opens(b'>');
+            match bytes[at] {
+                b'\\' => at += 1,
+                _ if sign && !self.substitutions.contains(&at) => return false,
+                _ => {}
+            }
+            at += 1;
+        }
+        true
+    }
+}
+
+/// Variables that decide which program a name means or what it does first.
+fn decides_names(name: &str) -> bool {
+    let name = name.split('=').next().unwrap_or(name);
+    const NAMES: [&str; 22] = [
+        "PATH",
+        "HOME",
+        "PWD",
+        "OLDPWD",
+        "IFS",
+        "ENV",
+        "BASH_ENV",
+        "CDPATH",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "PROMPT_COMMAND",
+        "PS4",
+        "PAGER",
+        "EDITOR",
+        "VISUAL",
+        "LESSOPEN",
+        "MANPAGER",
+        "RUSTC_WRAPPER",
+        "NODE_OPTIONS",
+        "PYTHONSTARTUP",
+        "PERL5OPT",
+        "RUBYOPT",
+    ];
+    NAMES.contains(&name)
+        || ["LD_", "DYLD_", "GIT_", "BASH_FUNC", "npm_config_"]
+            .iter()
+            .any(|start| name.starts_with(start))
+}
+
+/// Whether setting this variable for one command leaves what is known of the command as it is.
+pub(super) fn is_harmless_variable(name: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "CI",
+        "COLUMNS",
+        "DEBUG",
+        "FORCE_COLOR",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LINES",
+        "NO_COLOR",
+        "NODE_ENV",
+        "RUST_BACKTRACE",
+        "RUST_LOG",
+        "TERM",
+        "TZ",
+        "CARGO_TERM_COLOR",
+        "PYTHONUNBUFFERED",
+    ];
+    NAMES.contains(&name)
+}

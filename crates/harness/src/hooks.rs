@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef,
+    Access, AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef,
     OperationId, RequestOptions, ResultContent, ToolResultMessage, UserMessage,
 };
 use futures::FutureExt;
@@ -76,6 +76,28 @@ pub enum Approval {
         /// For the model and the person.
         reason: String,
     },
+    /// It may not, and the operation ends with it, as if a person had interrupted it here.
+    End {
+        /// For the person, and for the model when the conversation goes on.
+        reason: String,
+    },
+}
+
+/// A call that waits for permission.
+#[derive(Debug, Clone)]
+pub struct PendingApproval {
+    /// The call as it will run.
+    pub call: PendingCall,
+    /// What its tool says that it touches; `None` where the tool does not say.
+    pub accesses: Option<Vec<Access>>,
+}
+
+impl std::ops::Deref for PendingApproval {
+    type Target = PendingCall;
+
+    fn deref(&self) -> &PendingCall {
+        &self.call
+    }
 }
 
 /// A call that settled, before its result is staged.
@@ -368,7 +390,7 @@ async fn call<In, Out>(
 /// The hooks of a session. Every registration returns a guard; dropping it takes the hook out.
 pub struct Hooks {
     pub(crate) before_tool: Chain<PendingCall, ToolVerdict>,
-    pub(crate) approve_tool: Chain<PendingCall, Approval>,
+    pub(crate) approve_tool: Chain<PendingApproval, Approval>,
     pub(crate) after_tool: Chain<SettledCall, ToolPatch>,
     pub(crate) before_request: Chain<PendingRequest, RequestPatch>,
     pub(crate) after_response: Chain<PendingAnswer, Option<AssistantMessage>>,
@@ -406,7 +428,7 @@ registrations! {
     /// Says whether a call may run with the arguments that it will run with: after the
     /// `before_tool` hooks, so that nothing changes what was approved. It may wait for a person
     /// and so has no deadline; it ends with the turn. A failure denies.
-    approve_tool: PendingCall => Approval;
+    approve_tool: PendingApproval => Approval;
     /// After a call settled: change what the model or a renderer reads.
     after_tool: SettledCall => ToolPatch;
     /// Before a model request is sent: change it, for this request alone.

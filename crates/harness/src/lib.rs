@@ -43,8 +43,9 @@ pub use harness::{
 };
 pub use hooks::{
     Approval, CompactionVerdict, EndingRun, HookError, HookFuture, HookGuard, Hooks,
-    NavigationVerdict, PendingAnswer, PendingCall, PendingCompaction, PendingNavigation,
-    PendingRequest, RequestPatch, SettledCall, StartingPass, StartingRun, ToolPatch, ToolVerdict,
+    NavigationVerdict, PendingAnswer, PendingApproval, PendingCall, PendingCompaction,
+    PendingNavigation, PendingRequest, RequestPatch, SettledCall, StartingPass, StartingRun,
+    ToolPatch, ToolVerdict,
 };
 pub use lane::{AbortError, CompactError, Lane, LaneOutcome, ResumeError, Resumed};
 pub use navigation::{NavigateError, NavigateRequest};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bezel_context::Context;
 use bezel_plugin::{FacetError, FacetScope};
 use bezel_session_types::{
-    AssistantMessage, CompactionReason, EntryId, InvocationId, Message, OperationId,
+    Access, AssistantMessage, CompactionReason, EntryId, InvocationId, Message, OperationId,
     RequestOptions, ToolOutput, UserMessage,
 };
 use futures::FutureExt;
@@ -45,6 +45,22 @@ pub enum ApproveTool {
     Allow,
     /// It may not; the model reads the reason.
     Deny(String),
+    /// It may not, and the turn ends with it, as if a person had interrupted it here. The model reads the
+    /// reason when the conversation goes on.
+    End(String),
+}
+
+/// A tool call that waits for permission.
+#[derive(Debug, Clone)]
+pub struct ToolApproval {
+    /// The call.
+    pub invocation: InvocationId,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The arguments that it will run with.
+    pub arguments: Arc<Value>,
+    /// What the tool says that the call touches; `None` where it does not say.
+    pub accesses: Option<Vec<Access>>,
 }
 
 /// A model request before it is sent.
@@ -140,7 +156,7 @@ pub(crate) type HookResult<T> = BoxFuture<'static, Result<T, FacetError>>;
 pub(crate) type BeforeToolHook =
     Arc<dyn Fn(Context, ToolCallView) -> HookResult<BeforeTool> + Send + Sync>;
 pub(crate) type ApproveToolHook =
-    Arc<dyn Fn(Context, ToolCallView) -> HookResult<ApproveTool> + Send + Sync>;
+    Arc<dyn Fn(Context, ToolApproval) -> HookResult<ApproveTool> + Send + Sync>;
 pub(crate) type AfterToolHook =
     Arc<dyn Fn(Context, ToolCallView, ToolOutput) -> HookResult<ToolOutput> + Send + Sync>;
 pub(crate) type BeforeRequestHook =
@@ -183,7 +199,7 @@ impl Hooks {
     /// is run again because it is safe to replay was approved before and is not asked about again.
     pub fn approve_tool<F, Fut>(&self, hook: F)
     where
-        F: Fn(Context, ToolCallView) -> Fut + Send + Sync + 'static,
+        F: Fn(Context, ToolApproval) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ApproveTool, FacetError>> + Send + 'static,
     {
         self.register(AnyHook::ApproveTool(Arc::new(move |cx, call| {

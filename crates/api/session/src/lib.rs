@@ -165,7 +165,7 @@ pub use engine::{
 pub use events::{AgentEvent, AgentEventReceiver, AgentEvents, EventBody};
 pub use hooks::{
     ApproveTool, BeforeTool, CompactionVerdict, Hooks, NavigationVerdict, PendingCompaction,
-    PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolCallView,
+    PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolApproval, ToolCallView,
 };
 pub use prompt::{PromptDraft, SystemPrompt};
 pub use requests::{

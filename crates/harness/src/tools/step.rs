@@ -9,7 +9,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bezel_session_types::{
-    EntryId, ExecutionMode, InvocationId, Message, Replay, RunPhase, ToolCall, ToolResultMessage,
+    EntryId, ExecutionMode, InvocationId, Message, OperationId, Replay, RunPhase, ToolCall,
+    ToolResultMessage,
 };
 use futures::StreamExt;
 use futures::future::{Either, poll_immediate, select};
@@ -22,10 +23,30 @@ use super::call::{ClearedCall, Interruption, Settled, failed, interrupted};
 use super::set::ToolSet;
 use crate::coordinator::Stop;
 use crate::events::EventKind;
-use crate::hooks::{Approval, HookFailure, PendingCall, ToolVerdict};
+use crate::hooks::{Approval, HookFailure, PendingApproval, PendingCall, ToolVerdict};
+use crate::lane::AbortError;
 use crate::operation::{Call, CallPhase, Operation, Phase, arguments_key, staged_key};
 use crate::run::{Run, StepResult};
 use crate::state::{LaneState, Step};
+
+/// Why a call does not run.
+struct Refusal {
+    code: &'static str,
+    /// What the model reads.
+    message: String,
+    /// Whether the operation ends with it.
+    ends: bool,
+}
+
+impl Refusal {
+    fn new(code: &'static str, message: String) -> Self {
+        Refusal {
+            code,
+            message,
+            ends: false,
+        }
+    }
+}
 
 /// What clearance says of a call.
 enum Clearance {
@@ -235,22 +256,25 @@ impl Run {
             Err(error) => return refuse(fail("tool.arguments", error.to_string())),
         };
         let mut ready = cleared(arguments, false);
-        if let Err((code, message)) = self.before_tool(&mut ready, registered).await {
+        if let Err(refusal) = self.before_tool(&mut ready, registered).await {
             self.open()?;
             if self.cx.is_cancelled() {
                 return refuse(cut(Interruption::BeforeRunning));
             }
-            return refuse(fail(code, message));
+            if refusal.ends {
+                self.end_operation(&operation_id).await?;
+            }
+            return refuse(fail(refusal.code, refusal.message));
         }
         Ok(Some(Clearance::Run(ready)))
     }
 
-    /// Hooks, then permission. The error is the code and the text that the model reads.
+    /// Hooks, then permission.
     async fn before_tool(
         &self,
         call: &mut ClearedCall,
         registered: &super::set::RegisteredTool,
-    ) -> Result<(), (&'static str, String)> {
+    ) -> Result<(), Refusal> {
         let session = &self.lane.session;
         for hook in session.hooks.before_tool.registered() {
             let deadline = Some(session.config.hook_deadline);
@@ -259,21 +283,62 @@ impl Run {
                 Ok(ToolVerdict::Replace(arguments)) => {
                     let name = Arc::clone(&call.pending.tool);
                     call.pending.arguments = decode(&name, registered, &arguments)
-                        .map_err(|error| ("tool.arguments", error.to_string()))?;
+                        .map_err(|error| Refusal::new("tool.arguments", error.to_string()))?;
                     call.replaced = true;
                 }
-                Ok(ToolVerdict::Block { reason }) => return Err(("tool.blocked", reason)),
-                Err(failure) => return Err(("tool.blocked", self.blocked_by(failure, "checked"))),
+                Ok(ToolVerdict::Block { reason }) => {
+                    return Err(Refusal::new("tool.blocked", reason));
+                }
+                Err(failure) => {
+                    let reason = self.blocked_by(failure, "checked");
+                    return Err(Refusal::new("tool.blocked", reason));
+                }
             }
         }
-        for approval in session.hooks.approve_tool.registered() {
-            match approval.call(&self.cx, None, call.pending.clone()).await {
+        self.approve(call, registered).await
+    }
+
+    /// Permission for the call as it will run.
+    async fn approve(
+        &self,
+        call: &ClearedCall,
+        registered: &super::set::RegisteredTool,
+    ) -> Result<(), Refusal> {
+        let approvals = self.lane.session.hooks.approve_tool.registered();
+        if approvals.is_empty() {
+            return Ok(());
+        }
+        let directory = &self.lane.session.directory;
+        let pending = PendingApproval {
+            accesses: registered.tool.accesses(&call.pending.arguments, directory),
+            call: call.pending.clone(),
+        };
+        for approval in approvals {
+            match approval.call(&self.cx, None, pending.clone()).await {
                 Ok(Approval::Allow) => {}
-                Ok(Approval::Deny { reason }) => return Err(("tool.denied", reason)),
-                Err(failure) => return Err(("tool.denied", self.blocked_by(failure, "approved"))),
+                Ok(Approval::Deny { reason }) => return Err(Refusal::new("tool.denied", reason)),
+                Ok(Approval::End { reason }) => {
+                    return Err(Refusal {
+                        ends: true,
+                        ..Refusal::new("tool.denied", reason)
+                    });
+                }
+                Err(failure) => {
+                    let reason = self.blocked_by(failure, "approved");
+                    return Err(Refusal::new("tool.denied", reason));
+                }
             }
         }
         Ok(())
+    }
+
+    /// Ends the operation durably, as a person's interruption does; what was refused keeps its reason.
+    async fn end_operation(&self, operation_id: &OperationId) -> Result<(), Stop> {
+        match self.lane.request_abort(&self.cx, operation_id).await {
+            // Somebody else has ended it.
+            Ok(()) | Err(AbortError::NotRunning { .. } | AbortError::Cancelled(_)) => Ok(()),
+            Err(AbortError::Storage(error)) => Err(error.into()),
+        }
     }
 
     fn blocked_by(&self, failure: HookFailure, what: &str) -> String {

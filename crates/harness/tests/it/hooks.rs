@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bezel_harness::{Approval, EventKind, HookError, RequestPatch, ToolPatch, ToolVerdict};
-use bezel_session_types::{AssistantContent, Message, ResultContent, ThinkingLevel, UserMessage};
+use bezel_session_types::{
+    AssistantContent, Message, ResultContent, RunOutcome, ThinkingLevel, UserMessage,
+};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -338,5 +340,40 @@ async fn a_hook_before_the_end_gives_the_run_more_to_do() {
             .filter(|event| matches!(event, EventKind::RunEnd { .. }))
             .count(),
         1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_declined_call_ends_the_turn_and_keeps_its_reason_in_the_history() {
+    let place = Place::new();
+    let model = Model::scripted([
+        calls([
+            call("a", "echo", json!({ "n": 1 })),
+            call("b", "echo", json!({ "n": 2 })),
+        ]),
+        says("never asked for"),
+    ]);
+    let mut session = open(&place, &model);
+    let _approver = session
+        .harness
+        .hooks()
+        .approve_tool("asker", move |_, _| async {
+            Ok(Approval::End {
+                reason: "the person declined".into(),
+            })
+        });
+    session.turn("do it").await;
+    let outcome = session.lane.last_outcome().unwrap().unwrap().outcome;
+    assert_eq!(outcome, RunOutcome::Aborted);
+    let results = session.results();
+    assert_eq!(text_of(&results[0].content), "the person declined");
+    assert!(
+        text_of(&results[1].content).contains("Not run"),
+        "{results:?}"
+    );
+    assert_eq!(
+        model.requests.lock().unwrap().len(),
+        1,
+        "the model was not asked again"
     );
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bezel_api_session::backend::{AnyHook, HookGuard};
 use bezel_api_session::{
     ApproveTool, BeforeTool, CompactionVerdict, NavigationVerdict, PendingCompaction,
-    PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolCallView,
+    PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolApproval, ToolCallView,
 };
 use bezel_harness::{
-    Approval, EndingRun, Harness, HookError, PendingAnswer, PendingCall, PendingRequest,
-    RequestPatch, SettledCall, StartingPass, StartingRun, ToolPatch, ToolVerdict,
+    Approval, EndingRun, Harness, HookError, PendingAnswer, PendingApproval, PendingCall,
+    PendingRequest, RequestPatch, SettledCall, StartingPass, StartingRun, ToolPatch, ToolVerdict,
 };
 use bezel_session_types::ToolOutput;
 
@@ -27,15 +27,27 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                 })
             }
         })),
-        AnyHook::ApproveTool(hook) => Box::new(hooks.approve_tool(plugin, move |cx, call| {
-            let verdict = hook(cx, view(&call));
-            async move {
-                Ok(match verdict.await.map_err(failed)? {
-                    ApproveTool::Allow => Approval::Allow,
-                    ApproveTool::Deny(reason) => Approval::Deny { reason },
-                })
-            }
-        })),
+        AnyHook::ApproveTool(hook) => Box::new(hooks.approve_tool(
+            plugin,
+            move |cx, call: PendingApproval| {
+                let verdict = hook(
+                    cx,
+                    ToolApproval {
+                        invocation: call.call.invocation_id,
+                        tool: call.call.tool,
+                        arguments: call.call.arguments,
+                        accesses: call.accesses,
+                    },
+                );
+                async move {
+                    Ok(match verdict.await.map_err(failed)? {
+                        ApproveTool::Allow => Approval::Allow,
+                        ApproveTool::Deny(reason) => Approval::Deny { reason },
+                        ApproveTool::End(reason) => Approval::End { reason },
+                    })
+                }
+            },
+        )),
         AnyHook::AfterTool(hook) => {
             Box::new(hooks.after_tool(plugin, move |cx, settled: SettledCall| {
                 // A failed call has no output to change.

@@ -7,11 +7,11 @@ use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, 
 use bezel_api_session::{
     Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, EventBody, ForkError,
     ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, OpenRequestsError, Outcome,
-    PromptError, SessionIdentity, ToolCallView,
+    PromptError, SessionIdentity, ToolApproval, ToolCallView,
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::{
-    CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
+    Access, CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
     QueuedMessage, RunState, SessionId, ThinkingLevel, UserMessage,
 };
 use futures::FutureExt;
@@ -204,11 +204,13 @@ impl FakeAgent {
         invocation: &InvocationId,
         tool: &str,
         arguments: Value,
+        accesses: Option<Vec<Access>>,
     ) -> ApproveTool {
-        let call = ToolCallView {
+        let call = ToolApproval {
             invocation: invocation.clone(),
             tool: tool.into(),
             arguments: Arc::new(arguments),
+            accesses,
         };
         let hooks = self.lock().hooks.clone();
         for (.., hook) in hooks {

@@ -5,6 +5,7 @@
 
 use bezel_rpc::{Context, State, service};
 pub use bezel_session_types::PermissionMode;
+use bezel_session_types::{InvocationId, PendingRequest, SubmitOutcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,6 +20,19 @@ pub trait Permissions {
     #[scope(operate)]
     async fn set_mode(&self, cx: &Context, mode: PermissionMode) -> Result<(), PermissionsError>;
 
+    /// What waits for a reply, in the order of asking.
+    fn asks(&self) -> State<Vec<PendingAsk>>;
+
+    /// Replies to an ask. The first reply is accepted, and on the disk when this returns; whether the call
+    /// waits in a process just then does not matter.
+    #[scope(operate)]
+    async fn reply(
+        &self,
+        cx: &Context,
+        id: InvocationId,
+        reply: Reply,
+    ) -> Result<SubmitOutcome, ReplyError>;
+
     /// Takes back what was approved for the project or for this session. False where nobody had.
     #[scope(operate)]
     async fn revoke(&self, cx: &Context, rule: Rule) -> Result<bool, PermissionsError>;
@@ -29,10 +43,36 @@ pub trait Permissions {
 pub struct PermissionsState {
     /// What the agent may do unasked.
     pub mode: PermissionMode,
-    /// What was approved until this session's process ends.
+    /// What was approved for this session.
     pub session: Vec<Rule>,
     /// What was approved for the project, always.
     pub project: Vec<Rule>,
+    /// What is wrong with the file that approvals are kept in, and what to do; none where nothing is.
+    pub problem: Option<String>,
+}
+
+/// An ask that waits.
+pub type PendingAsk = PendingRequest<Ask>;
+
+/// Why a reply was not taken. The ask still waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum ReplyError {
+    /// Nothing more than this call can be approved.
+    #[error("only this one call can be approved: its like could be anything; answer `once` or `reject`")]
+    OnlyOnce,
+    /// It does not fit.
+    #[error("the reply was not taken: {message}")]
+    Invalid {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The session could not be written.
+    #[error("the reply was not taken: {message}")]
+    Storage {
+        /// What happened and what to do.
+        message: String,
+    },
 }
 
 /// Why permissions could not be changed.
@@ -108,7 +148,7 @@ pub struct Asked {
 pub enum Reply {
     /// This call may run.
     Once,
-    /// This call, and what the ask covers until the session's process ends.
+    /// This call, and what the ask covers in this session.
     Session,
     /// This call, and what the ask covers in every session of the project.
     Always,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::git;
 use super::known::{self, Class};
-use super::script::{Judged, Reading, Touch, is_harmless_variable};
+use super::script::{Judged, Reading, is_harmless_variable};
 use super::words::Word;
 
 /// Where programs of the system lie: a name with one of these before it is that name.
@@ -152,6 +152,7 @@ fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
     } else {
         Vec::new()
     };
+    let told = risky.is_empty() && command.words.iter().all(|word| word.known && !word.glob);
     let cut: String = text.chars().take(MOST_SHOWN).collect();
     if cut.len() < text.len() {
         reading.hidden("it holds a command that is too long to be judged");
@@ -161,7 +162,8 @@ fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
         forms,
         wraps,
         class,
-        touches: touches as Vec<Touch>,
+        touches,
+        told,
         prefix,
     });
 }

@@ -45,6 +45,8 @@ pub(crate) struct Judged {
     pub(crate) class: Class,
     /// Files that it reads or changes, as far as that is known; every path among the words of one that is not.
     pub(crate) touches: Vec<Touch>,
+    /// Whether its text is all that there is to it: the same words do the same.
+    pub(crate) told: bool,
     /// The words that name what it does, for a rule that is to cover its like.
     pub(crate) prefix: Vec<String>,
 }

@@ -1,0 +1,80 @@
+//! What an answer for more than one call approves: the like of what was asked, no more than a person would expect.
+
+use bezel_permissions_contract::{Effect, Rule};
+use bezel_session_types::Access;
+
+use crate::pattern::escaped;
+use crate::place::{Place, Resolved};
+use crate::shell::Judged;
+
+/// Characters of a command or a text that are shown.
+const MOST_SHOWN: usize = 4_000;
+
+/// A rule that allows.
+pub(crate) fn allow(action: &str, resource: impl Into<String>) -> Rule {
+    Rule {
+        action: action.to_owned(),
+        resource: resource.into(),
+        effect: Effect::Allow,
+    }
+}
+
+/// This path alone.
+pub(crate) fn exact(action: &str, path: &Resolved) -> Vec<Rule> {
+    vec![allow(action, escaped(&path.real.display().to_string()))]
+}
+
+/// The directory that a path lies in; inside the project, the project.
+pub(crate) fn directory(action: &str, path: &Resolved, inside: bool, place: &Place) -> Vec<Rule> {
+    if inside {
+        return vec![allow(action, "./**")];
+    }
+    let directory = match path.real.is_dir() {
+        true => Some(path.real.as_path()),
+        false => path.real.parent(),
+    };
+    // All that is there, or all that is the person's, is more than anybody would mean.
+    let narrow = directory.filter(|directory| {
+        directory.parent().is_some()
+            && place.home.as_deref() != Some(*directory)
+            && !place.real.starts_with(directory)
+    });
+    match narrow {
+        Some(directory) => {
+            let directory = escaped(&directory.display().to_string());
+            vec![allow(action, format!("{directory}/**"))]
+        }
+        None => exact(action, path),
+    }
+}
+
+/// A command and its like; `None` where the next one of the same words may be another.
+pub(crate) fn command(action: &str, command: &Judged) -> Option<Vec<Rule>> {
+    if !command.prefix.is_empty() {
+        let prefix = escaped(&command.prefix.join(" "));
+        return Some(vec![allow(action, format!("{prefix} *"))]);
+    }
+    command
+        .told
+        .then(|| vec![allow(action, escaped(&command.text))])
+}
+
+/// A URL's host, or a text alone.
+pub(crate) fn text(action: &str, text: &str) -> Vec<Rule> {
+    let host = text
+        .split_once("://")
+        .filter(|_| action == Access::WEB)
+        .map(|(scheme, rest)| {
+            let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+            format!("{}://{}/*", escaped(scheme), escaped(host))
+        });
+    vec![allow(action, host.unwrap_or_else(|| escaped(text)))]
+}
+
+/// A text as far as a person reads it.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,98 @@
+//! The session facet.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bezel_api_session::{
+    DurableRequestDefinition, Facet, FacetError, Namespace, SessionContext, SessionFacet,
+};
+use bezel_permissions_contract::{
+    Ask, PermissionMode, PermissionsClient, PermissionsState, Reply, Rule,
+};
+use bezel_sessions_contract::SessionRecordClient;
+use serde::Deserialize;
+
+use crate::approvals::Approvals;
+use crate::approver::Approver;
+use crate::judge::Judge;
+use crate::place::Place;
+use crate::service::PermissionsService;
+
+/// What is asked, and what is replied.
+const ASKS: DurableRequestDefinition<Ask, Reply> = DurableRequestDefinition::new("asks");
+
+/// What the model reads of plan mode.
+const PLAN: &str = "You are in plan mode: look, but change nothing. Tools and commands that could change something \
+    are blocked. End with a plan that the person can accept.";
+
+/// Configuration of the plugin.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PermissionsConfig {
+    /// What the agent may do unasked, to begin with.
+    pub mode: PermissionMode,
+    /// Ordered rules.
+    pub rules: Vec<Rule>,
+    /// The file of what was approved always; without one it is not kept.
+    pub approvals: Option<PathBuf>,
+}
+
+/// The session facet of permissions.
+pub fn facet() -> SessionFacet {
+    Facet::new("permissions", setup)
+        .provides::<PermissionsClient>()
+        .requires::<SessionRecordClient>(Namespace::Server)
+}
+
+async fn setup(cx: SessionContext) -> Result<(), FacetError> {
+    let config: PermissionsConfig = cx.config()?;
+    let identity = cx.agent.identity();
+    let home = cx.agent.environment().get("HOME").map(PathBuf::from);
+    let readable = [identity.output_directory.clone()];
+    let place = Place::new(&identity.directory, home, &readable);
+    let project = project(&place.real);
+    let cell = cx.state_cell(PermissionsState {
+        mode: config.mode,
+        ..PermissionsState::default()
+    });
+    let approver = Arc::new(Approver::new(
+        Judge::new(place, config.rules),
+        cell.clone(),
+        cx.durable_requests(&ASKS)?,
+        // Beside the session's saved output, so that it goes with the session.
+        Approvals::new(
+            identity.output_directory.join("approvals.json"),
+            identity.session_id.as_str(),
+        ),
+        config
+            .approvals
+            .map(|file| Approvals::new(file, &project.display().to_string())),
+    ));
+    approver.reload().await;
+
+    let mode = cell.clone();
+    let prompt = cx.prompt.add(move |draft| {
+        if mode.get().mode == PermissionMode::Plan {
+            draft.set("plan mode", PLAN);
+        }
+    });
+    cx.provide(PermissionsClient::new(PermissionsService {
+        approver: Arc::clone(&approver),
+        cell,
+        record: cx.server.use_service::<SessionRecordClient>(),
+        prompt,
+    }));
+    cx.agent.hooks().approve_tool(move |cx, call| {
+        let approver = Arc::clone(&approver);
+        async move { Ok(approver.approve(&cx, call).await) }
+    });
+    Ok(())
+}
+
+/// The root of the repository that a directory lies in; the directory itself outside of one.
+fn project(directory: &Path) -> &Path {
+    let mut above = directory.ancestors();
+    above
+        .find(|ancestor| ancestor.join(".git").exists())
+        .unwrap_or(directory)
+}

@@ -1,0 +1,423 @@
+//! Judges what a call touches: rules, mode and approvals in, a verdict out. It asks the file system where paths
+//! lead and nobody else anything.
+//!
+//! For each access, in this order: a configured rule that denies; plan mode, where it changes something; full
+//! mode; what was approved; the last configured rule that matches; what the mode says. The strictest verdict of
+//! all accesses is the call's.
+
+use std::path::Path;
+
+use bezel_permissions_contract::{Asked, Effect, PermissionMode, Rule};
+use bezel_session_types::{Access, Resource};
+
+use crate::covers;
+use crate::place::{Place, Resolved};
+use crate::rules::{Rules, Subject};
+use crate::sensitive;
+use crate::shell::{self, Class, Judged, Touch};
+
+/// What is asked beside the access itself where a path lies outside of the project.
+pub(crate) const EXTERNAL: &str = "external_directory";
+
+/// What happens with a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Verdict {
+    /// It runs.
+    Allow,
+    /// It does not; the model reads why.
+    Deny(String),
+    /// A person decides.
+    Ask {
+        /// What needs an answer, at least one.
+        asked: Vec<Asked>,
+        /// What answering for more than this call would approve.
+        covers: Vec<Rule>,
+    },
+}
+
+/// The rules and places of a session.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    place: Place,
+    configured: Rules,
+}
+
+/// What holds at the moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) mode: PermissionMode,
+    /// Rules that allow: of the session and of the project.
+    pub(crate) approved: &'a Rules,
+}
+
+/// One access, to be weighed.
+struct Weighed<'a> {
+    action: &'a str,
+    subject: Subject<'a>,
+    /// For people.
+    shown: String,
+    /// Whether it changes something.
+    changes: bool,
+    /// What the mode says: why it asks, or that it need not.
+    by_mode: Option<String>,
+    /// What answering for more than this call would approve; `None` where nothing can be.
+    covers: Option<Vec<Rule>>,
+}
+
+/// The findings about one call so far.
+#[derive(Default)]
+struct Findings {
+    denied: Vec<String>,
+    asked: Vec<Asked>,
+    covers: Vec<Rule>,
+    uncovered: bool,
+}
+
+impl Judge {
+    pub(crate) fn new(place: Place, configured: Vec<Rule>) -> Self {
+        Judge {
+            configured: Rules::new(configured, &place),
+            place,
+        }
+    }
+
+    /// Rules as they are meant in this session.
+    pub(crate) fn rules(&self, rules: Vec<Rule>) -> Rules {
+        Rules::new(rules, &self.place)
+    }
+
+    /// What happens with a call of `tool`.
+    pub(crate) fn judge(
+        &self,
+        standing: Standing<'_>,
+        tool: &str,
+        accesses: Option<&[Access]>,
+    ) -> Verdict {
+        let mut findings = Findings::default();
+        let Some(accesses) = accesses else {
+            self.weigh(
+                standing,
+                &mut findings,
+                Weighed {
+                    action: tool,
+                    subject: Subject::Any,
+                    shown: "*".to_owned(),
+                    changes: true,
+                    by_mode: Some("the tool does not say what it touches".to_owned()),
+                    covers: Some(vec![covers::allow(tool, "*")]),
+                },
+            );
+            return findings.verdict();
+        };
+        if let Some(rule) = self.configured.denial(tool, Subject::Any)
+            && rule.action != "*"
+        {
+            findings.denied.push(denied_by(rule, tool));
+        }
+        for access in accesses {
+            self.access(standing, &mut findings, access);
+        }
+        findings.verdict()
+    }
+
+    fn access(&self, standing: Standing<'_>, findings: &mut Findings, access: &Access) {
+        match &access.resource {
+            Resource::Path(path) => {
+                let path = self.place.resolve(path, &self.place.directory);
+                self.path(standing, findings, &access.action, &path, false);
+            }
+            Resource::Command { command, directory } => {
+                self.line(standing, findings, &access.action, command, directory);
+            }
+            Resource::Text(text) => self.weigh(
+                standing,
+                findings,
+                Weighed {
+                    action: &access.action,
+                    subject: Subject::Text(text, &[]),
+                    shown: text.clone(),
+                    changes: access.action != Access::WEB,
+                    by_mode: Some("it leaves this machine, or may do so".to_owned()),
+                    covers: Some(covers::text(&access.action, text)),
+                },
+            ),
+            Resource::Any => self.weigh(
+                standing,
+                findings,
+                Weighed {
+                    action: &access.action,
+                    subject: Subject::Any,
+                    shown: "*".to_owned(),
+                    changes: !matches!(&*access.action, Access::READ | Access::WEB),
+                    by_mode: Some("it cannot be told what it touches".to_owned()),
+                    covers: Some(vec![covers::allow(&access.action, "*")]),
+                },
+            ),
+        }
+    }
+
+    /// A path. `vouched` where a command that is judged for itself changes it.
+    fn path(
+        &self,
+        standing: Standing<'_>,
+        findings: &mut Findings,
+        action: &str,
+        path: &Resolved,
+        vouched: bool,
+    ) {
+        let reads = action == Access::READ;
+        let inside = self.place.is_inside(path);
+        let shown = self.place.shown(&path.given);
+        let special = match reads {
+            true => sensitive::secret(path),
+            false => sensitive::secret(path).or_else(|| sensitive::steering(path)),
+        };
+        let edits = action == Access::EDIT
+            && (vouched
+                || matches!(
+                    standing.mode,
+                    PermissionMode::AcceptEdits | PermissionMode::Auto
+                ));
+        let by_mode = match special {
+            Some(why) => Some(why.to_owned()),
+            None if reads || edits => None,
+            None => Some(format!("changes are asked for in mode `{}`", standing.mode)),
+        };
+        let covers = match special {
+            Some(_) => covers::exact(action, path),
+            None => covers::directory(action, path, inside, &self.place),
+        };
+        self.weigh(
+            standing,
+            findings,
+            Weighed {
+                action,
+                subject: Subject::Path(path),
+                shown: shown.clone(),
+                changes: !reads,
+                by_mode,
+                covers: Some(covers),
+            },
+        );
+        let readable =
+            reads && (self.place.readable.iter()).any(|free| path.real.starts_with(free));
+        if inside || readable {
+            return;
+        }
+        let leads = match path.given == path.real {
+            true => "it is outside of the project".to_owned(),
+            false => format!(
+                "it leads to {}, which is outside of the project",
+                path.real.display()
+            ),
+        };
+        self.weigh(
+            standing,
+            findings,
+            Weighed {
+                action: EXTERNAL,
+                subject: Subject::Path(path),
+                shown,
+                changes: false,
+                by_mode: Some(leads),
+                covers: Some(covers::directory(EXTERNAL, path, false, &self.place)),
+            },
+        );
+    }
+
+    fn line(
+        &self,
+        standing: Standing<'_>,
+        findings: &mut Findings,
+        action: &str,
+        line: &str,
+        directory: &Path,
+    ) {
+        let script = shell::parse(line, directory, self.place.home.as_deref());
+        for why in script.unclear {
+            // What cannot be told apart is allowed by what allows everything.
+            self.weigh(
+                standing,
+                findings,
+                Weighed {
+                    action,
+                    subject: Subject::Any,
+                    shown: covers::cut(line),
+                    changes: true,
+                    by_mode: Some(why),
+                    covers: None,
+                },
+            );
+        }
+        for command in &script.commands {
+            self.command(standing, findings, action, command);
+        }
+        for touch in &script.touches {
+            self.touch(standing, findings, touch, false);
+        }
+    }
+
+    fn command(
+        &self,
+        standing: Standing<'_>,
+        findings: &mut Findings,
+        action: &str,
+        command: &Judged,
+    ) {
+        let subject = Subject::Text(&command.text, &command.forms);
+        let asked = self.configured.effect(action, subject) == Some(Effect::Ask);
+        if command.wraps && !asked {
+            if let Some(rule) = self.configured.denial(action, subject) {
+                findings.denied.push(denied_by(rule, &command.text));
+            }
+            return;
+        }
+        let by_mode = match (command.class, standing.mode) {
+            _ if command.wraps => None,
+            (Class::Looks, _) => None,
+            (Class::Files | Class::Project, PermissionMode::Auto) => None,
+            (Class::Files, _) => Some("it changes files".to_owned()),
+            (Class::Project, _) => Some("it runs the project's own code".to_owned()),
+            (Class::Unknown, _) => Some("it is not known what it changes".to_owned()),
+        };
+        self.weigh(
+            standing,
+            findings,
+            Weighed {
+                action,
+                subject,
+                shown: covers::cut(&command.text),
+                changes: command.class != Class::Looks && !command.wraps,
+                by_mode,
+                covers: covers::command(action, command),
+            },
+        );
+        for touch in &command.touches {
+            if command.class == Class::Unknown {
+                self.denied_touch(findings, touch);
+            } else {
+                self.touch(standing, findings, touch, true);
+            }
+        }
+    }
+
+    fn touch(&self, standing: Standing<'_>, findings: &mut Findings, touch: &Touch, vouched: bool) {
+        let action = match touch.changes {
+            true => Access::EDIT,
+            false => Access::READ,
+        };
+        match &touch.from {
+            Some(from) => {
+                let path = self.place.resolve(&touch.path, from);
+                self.path(standing, findings, action, &path, vouched);
+            }
+            None if touch.path.is_absolute() => {
+                let path = self.place.resolve(&touch.path, Path::new("/"));
+                self.path(standing, findings, action, &path, vouched);
+            }
+            None => self.weigh(
+                standing,
+                findings,
+                Weighed {
+                    action,
+                    subject: Subject::Any,
+                    shown: touch.path.display().to_string(),
+                    changes: touch.changes,
+                    by_mode: Some("it cannot be told in which directory it is".to_owned()),
+                    covers: None,
+                },
+            ),
+        }
+    }
+
+    /// What nothing is known of may not be given what may not be read.
+    fn denied_touch(&self, findings: &mut Findings, touch: &Touch) {
+        let Some(from) = &touch.from else { return };
+        let path = self.place.resolve(&touch.path, from);
+        if let Some(rule) = self.configured.denial(Access::READ, Subject::Path(&path)) {
+            findings
+                .denied
+                .push(denied_by(rule, &self.place.shown(&path.given)));
+        }
+    }
+
+    fn weigh(&self, standing: Standing<'_>, findings: &mut Findings, access: Weighed<'_>) {
+        let Weighed {
+            action, subject, ..
+        } = access;
+        if let Some(rule) = self.configured.denial(action, subject) {
+            return findings.denied.push(denied_by(rule, &access.shown));
+        }
+        if standing.mode == PermissionMode::Plan && access.changes {
+            return findings.denied.push(format!(
+                "`{action}` of `{}` is blocked: the session is in plan mode, in which nothing may be changed. Look at \
+                 what you need, then present a plan",
+                access.shown
+            ));
+        }
+        if standing.mode == PermissionMode::Full || standing.approved.allow(action, subject) {
+            return;
+        }
+        let reason = match self.configured.effect(action, subject) {
+            Some(Effect::Allow) => return,
+            Some(_) => "a configured rule asks for it".to_owned(),
+            None => match access.by_mode {
+                Some(reason) => reason,
+                None => return,
+            },
+        };
+        findings.ask(
+            Asked {
+                action: action.to_owned(),
+                resource: access.shown,
+                reason,
+            },
+            access.covers,
+        );
+    }
+}
+
+impl Findings {
+    fn ask(&mut self, asked: Asked, covers: Option<Vec<Rule>>) {
+        if !self.asked.contains(&asked) {
+            self.asked.push(asked);
+        }
+        match covers {
+            Some(rules) => {
+                for rule in rules {
+                    if !self.covers.contains(&rule) {
+                        self.covers.push(rule);
+                    }
+                }
+            }
+            None => self.uncovered = true,
+        }
+    }
+
+    fn verdict(mut self) -> Verdict {
+        self.denied.dedup();
+        if !self.denied.is_empty() {
+            return Verdict::Deny(format!("Not run: {}.", self.denied.join("; ")));
+        }
+        if self.asked.is_empty() {
+            return Verdict::Allow;
+        }
+        if self.uncovered {
+            self.covers.clear();
+        }
+        Verdict::Ask {
+            asked: self.asked,
+            covers: self.covers,
+        }
+    }
+}
+
+fn denied_by(rule: &Rule, shown: &str) -> String {
+    format!(
+        "`{shown}` is denied by the configured rule `{} {}`, which only the person can change",
+        rule.action, rule.resource
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -40,6 +40,9 @@ pub struct OpenArguments {
     /// The directory to work in
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
+    /// What the agent may do unasked in a new session; `ask` when left out
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub permission_mode: Option<Permission>,
 }
 
 /// Which session; a new one when left out.
@@ -140,7 +143,7 @@ pub struct RunArguments {
     /// The directory to work in
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
-    /// What the agent may do unasked
+    /// What the agent may do unasked; `auto` when left out
     #[arg(long, value_name = "MODE", value_enum)]
     pub permission_mode: Option<Permission>,
     /// A picture that goes with the prompt (PNG, JPEG, GIF or WebP, 5 MiB at most); may be given several times

@@ -27,8 +27,8 @@ pub struct Chosen {
     pub model: Option<ModelRef>,
     /// How much it reasons; none while the configured level serves.
     pub thinking: Option<ThinkingLevel>,
-    /// What the agent may do unasked, as the policy plugin reads it.
-    pub permission_mode: Value,
+    /// What the agent may do unasked.
+    pub permission_mode: PermissionMode,
 }
 
 /// The plugins that the product is made of, in order.
@@ -136,7 +136,16 @@ pub fn session(config: &Config, paths: &Paths, session: &Chosen) -> Manifest {
     tell(
         &mut manifest,
         "policy",
-        json!({ "permission_mode": session.permission_mode, "idle_exit_minutes": config.session.idle_exit_minutes }),
+        json!({ "idle_exit_minutes": config.session.idle_exit_minutes }),
+    );
+    tell(
+        &mut manifest,
+        "permissions",
+        json!({
+            "mode": session.permission_mode,
+            "rules": config.permissions.rules,
+            "approvals": paths.approvals(),
+        }),
     );
     manifest
 }
@@ -211,6 +220,9 @@ impl From<Permission> for PermissionMode {
     fn from(permission: Permission) -> Self {
         match permission {
             Permission::Plan => PermissionMode::Plan,
+            Permission::Ask => PermissionMode::Ask,
+            Permission::AcceptEdits => PermissionMode::AcceptEdits,
+            Permission::Auto => PermissionMode::Auto,
             Permission::Full => PermissionMode::Full,
         }
     }
@@ -229,7 +241,7 @@ mod tests {
         };
         let policy = [
             ("restart".to_owned(), json!("never")),
-            ("read_only_tools".to_owned(), json!(["read"])),
+            ("telling_files".to_owned(), json!(["/x"])),
         ];
         config.plugins.insert(
             "policy".into(),
@@ -252,7 +264,7 @@ mod tests {
     fn each_host_gets_the_same_plugins_in_the_same_order_and_its_own_settings() {
         let paths = Paths::under("/b".into());
         let plan = Chosen {
-            permission_mode: json!("plan"),
+            permission_mode: PermissionMode::Plan,
             ..Chosen::default()
         };
         let (server, session, tui) = (
@@ -278,7 +290,12 @@ mod tests {
         let policy = &session.entry("policy").unwrap().config;
         assert_eq!(
             *policy,
-            json!({ "permission_mode": "plan", "idle_exit_minutes": 10, "read_only_tools": ["read"] })
+            json!({ "idle_exit_minutes": 10, "telling_files": ["/x"] })
+        );
+        let permissions = &session.entry("permissions").unwrap().config;
+        assert_eq!(
+            *permissions,
+            json!({ "mode": "plan", "rules": [], "approvals": "/b/data/approvals.json" })
         );
         let models = &session.entry("models").unwrap().config;
         assert_eq!(

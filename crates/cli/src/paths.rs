@@ -3,7 +3,7 @@
 //! | What | With `BEZEL_HOME` | Otherwise |
 //! |---|---|---|
 //! | configuration | `$BEZEL_HOME/config.toml` | `bezel/config.toml` in the platform's config directory |
-//! | data: `server.db`, `sessions/ID/` | `$BEZEL_HOME/data/` | `bezel/` in the platform's data directory |
+//! | data: `server.db`, `approvals.json`, `sessions/ID/` | `$BEZEL_HOME/data/` | `bezel/` in the platform's data directory |
 //! | runtime: `server.sock`, `server.lock`, `token` | `$BEZEL_HOME/run/` | `bezel/` in `$XDG_RUNTIME_DIR`, else `run/` in the state directory |
 //! | logs | `$BEZEL_HOME/logs/` | `logs/` in the state directory |
 //! | state: `trust.json`, `credentials.json` | `$BEZEL_HOME/state/` | `bezel/` in the platform's state directory |
@@ -159,6 +159,11 @@ impl Paths {
     /// The trusted projects.
     pub fn trust(&self) -> PathBuf {
         self.state.join("trust.json")
+    }
+
+    /// What was approved for projects, always.
+    pub fn approvals(&self) -> PathBuf {
+        self.data.join("approvals.json")
     }
 
     /// Stored credentials of providers.

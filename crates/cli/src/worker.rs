@@ -85,7 +85,7 @@ pub async fn start(
     let chosen = Chosen {
         model: start.model,
         thinking: start.thinking_level,
-        permission_mode: serde_json::to_value(start.permission_mode).map_err(Failure::failed)?,
+        permission_mode: start.permission_mode,
     };
     let mut manifest = manifest::session(&config, paths, &chosen);
     let project = config::project_file(&start.directory);

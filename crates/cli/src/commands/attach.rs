@@ -89,7 +89,7 @@ pub fn run(arguments: AttachArguments) -> Outcome {
     show(
         &setup,
         &loaded.config,
-        &chosen(&loaded, model)?,
+        &chosen(&loaded, model, None),
         launch,
         server.connect().map_err(Failure::failed)?,
         server.credential().map_err(Failure::failed)?,

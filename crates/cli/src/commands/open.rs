@@ -9,13 +9,13 @@ use bezel_host_tui::{
 };
 use bezel_plugin::Deadlines;
 use bezel_rpc::{Connect, Credential};
-use bezel_session_types::ModelRef;
+use bezel_session_types::{ModelRef, PermissionMode};
 use bezel_telemetry::Process;
 
 use crate::arguments::{OpenArguments, TourArguments};
 use crate::commands::run::{is_piped_into, runtime, tell};
 use crate::commands::tour;
-use crate::config::{Config, Loaded, Theme};
+use crate::config::{Config, Loaded, Permission, Theme};
 use crate::connect::{DaemonConnect, credential, hello};
 use crate::daemon::{self, Status};
 use crate::failure::{Exit, Failure, Outcome};
@@ -72,7 +72,7 @@ pub fn run(arguments: OpenArguments) -> Outcome {
     };
     let (launch, chosen) = (
         launch(&setup, session, prompt.to_owned()),
-        chosen(&loaded, model)?,
+        chosen(&loaded, model, arguments.permission_mode),
     );
     if arguments.standalone {
         let server = standalone::start(&setup.paths, &loaded.config, Vec::new())?;
@@ -96,15 +96,14 @@ pub fn run(arguments: OpenArguments) -> Outcome {
     show(&setup, &loaded.config, &chosen, launch, connect, credential)
 }
 
-/// How new sessions begin.
-pub fn chosen(loaded: &Loaded, model: Option<ModelRef>) -> Outcome<Chosen> {
-    let permission_mode =
-        serde_json::to_value(loaded.config.permission_mode).map_err(Failure::failed)?;
-    Ok(Chosen {
+/// How new sessions begin. A person sits there, so what nobody has decided is asked.
+pub fn chosen(loaded: &Loaded, model: Option<ModelRef>, permission: Option<Permission>) -> Chosen {
+    let permission = permission.or(loaded.config.permission_mode);
+    Chosen {
         model,
         thinking: None,
-        permission_mode,
-    })
+        permission_mode: permission.map_or(PermissionMode::Ask, PermissionMode::from),
+    }
 }
 
 /// What the interface begins with.

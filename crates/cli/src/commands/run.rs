@@ -32,6 +32,10 @@ const MOST: usize = 8 * 1024 * 1024;
 /// How long a pipe that nobody wrote to yet is waited for when there is a prompt already.
 const PIPE: Duration = Duration::from_secs(3);
 
+/// What a run may do unasked where nobody says: most of them run with nobody there, so what stays within the
+/// project runs, and the rest waits for an answer.
+const UNATTENDED: Permission = Permission::Auto;
+
 /// Runs the command.
 pub fn run(arguments: RunArguments) -> Outcome {
     // On another machine the directory is one of its own.
@@ -146,9 +150,10 @@ fn options(
         .map(str::parse::<ModelRef>)
         .transpose()
         .map_err(Failure::usage)?;
-    let permission: Permission = arguments
+    let permission = arguments
         .permission_mode
-        .unwrap_or(loaded.config.permission_mode);
+        .or(loaded.config.permission_mode)
+        .unwrap_or(UNATTENDED);
     let choice = choice(&arguments.which, model.clone(), permission);
     let here = arguments.server.server.is_none();
     let directory = match here {

@@ -46,12 +46,10 @@ pub fn run(arguments: TourArguments) -> Outcome {
     }
     let server = standalone::start(&here.paths, &config, vec![(manifest::STAND_IN, told)])?;
     let outcome = if interactive {
-        let permission_mode =
-            serde_json::to_value(PermissionMode::Full).map_err(Failure::failed)?;
         let chosen = Chosen {
             model: Some(model),
             thinking: None,
-            permission_mode,
+            permission_mode: PermissionMode::Full,
         };
         let launch = launch(&here, LaunchSession::New, PROMPT.to_owned());
         show(

@@ -30,6 +30,7 @@ pub(super) fn check(format: &str, text: &str) -> Result<(), Mismatch> {
             "a header name",
             "letters, digits and `-` only",
         ),
+        "action" => return action(text),
         "chord" => return chord(text),
         _ => (true, "", ""),
     };
@@ -41,6 +42,23 @@ pub(super) fn check(format: &str, text: &str) -> Result<(), Mismatch> {
             hint: hint.to_owned(),
         })
     }
+}
+
+/// What a permission rule is about. Names of built-in tools that mean one of the shared actions would never
+/// match, and a rule that never matches protects nothing.
+fn action(text: &str) -> Result<(), Mismatch> {
+    let shared = match text {
+        "bash" | "sh" | "command" => "shell",
+        "write" | "apply_patch" | "patch" => "edit",
+        "grep" | "glob" | "ls" | "list" | "search" => "read",
+        "webfetch" | "websearch" | "fetch" => "web",
+        _ if text.trim().is_empty() => "*",
+        _ => return Ok(()),
+    };
+    Err(Mismatch {
+        expected: "an action: read, edit, shell, web, external_directory or the name of another tool",
+        hint: format!("what you mean is the action \"{shared}\""),
+    })
 }
 
 fn is_variable(text: &str) -> bool {
@@ -85,6 +103,9 @@ mod tests {
         let cases = [
             ("model", "local::qwen3:8b", "qwen3"),
             ("text", "x", "  "),
+            ("action", "shell", "bash"),
+            ("action", "my_tool", "apply_patch"),
+            ("action", "*", ""),
             ("variable", "LOCAL_KEY", "sk-123-secret"),
             ("http-url", "http://127.0.0.1:8080/v1", "127.0.0.1:8080"),
             ("http-url", "https://models.example", "ftp://models.example"),

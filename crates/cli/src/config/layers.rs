@@ -27,6 +27,9 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("BEZEL_TUI_MOUSE", "tui.mouse"),
 ];
 
+/// The list that every layer adds to.
+const RULES: &str = "/permissions/rules";
+
 /// What to read.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
@@ -145,8 +148,16 @@ pub fn load(
         layers, mut wrong, ..
     } = reading;
     let mut merged = Value::Object(Map::new());
+    let mut rules: Vec<Value> = Vec::new();
     for layer in &layers {
+        if let Some(Value::Array(more)) = layer.checked.value.pointer(RULES) {
+            rules.extend(more.iter().cloned());
+        }
         overlay(&mut merged, &layer.checked.value);
+    }
+    // A project adds to the user's rules: in their place it could lift what they deny.
+    if let Some(all) = merged.pointer_mut(RULES) {
+        *all = Value::Array(rules);
     }
     let stack = Stack { layers, merged };
     let complete = wrong.is_empty();

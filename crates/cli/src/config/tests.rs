@@ -328,7 +328,7 @@ fn a_later_layer_wins_and_says_where_a_value_came_from() {
     assert_eq!(config.model.as_deref(), Some("a::flag"));
     assert_eq!(config.thinking, Some(Thinking::Medium));
     assert_eq!(config.theme, Theme::Light);
-    assert_eq!(config.permission_mode, Permission::Plan);
+    assert_eq!(config.permission_mode, Some(Permission::Plan));
     assert!(!config.tui.mouse);
     let headers = &config.providers["a"].headers;
     assert_eq!((headers["x"].as_str(), headers["y"].as_str()), ("1", "3"));

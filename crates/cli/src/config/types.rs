@@ -17,8 +17,10 @@ pub struct Config {
     pub thinking: Option<Thinking>,
     /// The colours of the terminal interface.
     pub theme: Theme,
-    /// What the agent may do unasked in a new session.
-    pub permission_mode: Permission,
+    /// What the agent may do unasked in a new session. Left out, `bezel` asks and `bezel run` is `auto`.
+    pub permission_mode: Option<Permission>,
+    /// What is allowed, asked for and denied.
+    pub permissions: PermissionSettings,
     /// Model providers by name. A name that is also a kind (`anthropic`) adjusts the built-in one.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// Key bindings: a chord such as `ctrl+t` and the id of its command; an empty id unbinds the chord.
@@ -65,15 +67,56 @@ pub enum Theme {
 
 /// What an agent may do unasked.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {
     /// Look, but change nothing
     Plan,
-    /// Everything
-    #[default]
+    /// Look at the project; ask for everything else
+    Ask,
+    /// As `ask`, and change files of the project unasked
+    AcceptEdits,
+    /// As `accept-edits`, and run commands unasked that are known to stay in the project
+    Auto,
+    /// Everything that no rule denies
     Full,
+}
+
+/// What is allowed, asked for and denied.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PermissionSettings {
+    /// Rules in order: the last one that matches counts, but one that denies is final. A project's come after the
+    /// user's.
+    pub rules: Vec<PermissionRule>,
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PermissionRule {
+    /// `read`, `edit`, `shell`, `web`, `external_directory` or a tool's name; `*` is any text, `?` one character.
+    #[schemars(extend("format" = "action"))]
+    pub action: String,
+    /// A path (absolute, under `~`, or relative to the session's directory; `**` is any number of directories), a
+    /// command, or a URL. `*` is anything.
+    #[schemars(extend("format" = "text"))]
+    pub resource: String,
+    /// What happens.
+    pub effect: PermissionEffect,
+}
+
+/// What happens where a rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PermissionEffect {
+    /// It runs unasked.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It never runs.
+    Deny,
 }
 
 /// One model provider.

@@ -17,6 +17,7 @@ pub fn facets() -> Vec<SessionFacet> {
         bezel_question_session::facet(),
         bezel_files_session::facet(),
         bezel_blobs_session::facet(),
+        bezel_permissions_session::facet(),
         bezel_policy_session::facet(),
         bezel_sessions_session::facet(),
         bezel_chat_session::facet(),
@@ -32,9 +33,8 @@ pub fn manifest_entries() -> Vec<ManifestEntry> {
     let entries = facets().into_iter().map(|facet| {
         let id = facet.plugin().as_str();
         let mut entry = match id {
-            "accounts" | "providers" | "models" | "tools" | "chat" | "transcript" => {
-                ManifestEntry::required(id, version)
-            }
+            "accounts" | "providers" | "models" | "tools" | "permissions" | "chat"
+            | "transcript" => ManifestEntry::required(id, version),
             _ => ManifestEntry::optional(id, version),
         };
         if id == "policy" {

@@ -59,7 +59,9 @@ pub type PendingAsk = PendingRequest<Ask>;
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum ReplyError {
     /// Nothing more than this call can be approved.
-    #[error("only this one call can be approved: its like could be anything; answer `once` or `reject`")]
+    #[error(
+        "only this one call can be approved: its like could be anything; answer `once` or `reject`"
+    )]
     OnlyOnce,
     /// It does not fit.
     #[error("the reply was not taken: {message}")]

@@ -85,10 +85,7 @@ impl Approvals {
         self.change(|approved| approved.retain(|other| other != rule))
     }
 
-    fn change(
-        &self,
-        change: impl FnOnce(&mut Vec<Rule>),
-    ) -> Result<Vec<Rule>, ApprovalsError> {
+    fn change(&self, change: impl FnOnce(&mut Vec<Rule>)) -> Result<Vec<Rule>, ApprovalsError> {
         let failed = |attempt| {
             move |error| ApprovalsError::Io {
                 attempt,
@@ -231,7 +228,10 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             let approvals = Approvals::new(file.clone(), "/p");
             let error = approvals.add(&[rule("a")]).unwrap_err().to_string();
-            assert!(error.contains(expected) && error.contains("approvals.json"), "{error}");
+            assert!(
+                error.contains(expected) && error.contains("approvals.json"),
+                "{error}"
+            );
             assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
         }
     }

@@ -167,15 +167,16 @@ impl Approver {
             Some(approvals) => blocking(move || approvals.add(&added)).await,
             None => Ok(Vec::new()),
         };
-        self.cell.update(&Context::background(), |state| match kept {
-            Ok(kept) if !kept.is_empty() => *list(state) = kept,
-            Ok(_) => extend(list(state), rules),
-            Err(error) => {
-                // It holds here, and is said to hold no further.
-                extend(list(state), rules);
-                state.problem = Some(error.to_string());
-            }
-        });
+        self.cell
+            .update(&Context::background(), |state| match kept {
+                Ok(kept) if !kept.is_empty() => *list(state) = kept,
+                Ok(_) => extend(list(state), rules),
+                Err(error) => {
+                    // It holds here, and is said to hold no further.
+                    extend(list(state), rules);
+                    state.problem = Some(error.to_string());
+                }
+            });
         self.reconsider().await;
     }
 
@@ -208,7 +209,9 @@ impl Approver {
         {
             // A person was faster.
             Ok(SubmitOutcome::Accepted | SubmitOutcome::NotPending) => {}
-            Err(error) => tracing::warn!(%id, %error, "an ask that is decided could not be answered"),
+            Err(error) => {
+                tracing::warn!(%id, %error, "an ask that is decided could not be answered")
+            }
         }
     }
 
@@ -220,16 +223,17 @@ impl Approver {
             Ok((session.load()?, project))
         });
         let read = read.await;
-        self.cell.update(&Context::background(), |state| match read {
-            Ok((session, project)) => {
-                state.session = session;
-                if let Some(project) = project {
-                    state.project = project;
+        self.cell
+            .update(&Context::background(), |state| match read {
+                Ok((session, project)) => {
+                    state.session = session;
+                    if let Some(project) = project {
+                        state.project = project;
+                    }
+                    state.problem = None;
                 }
-                state.problem = None;
-            }
-            Err(error) => state.problem = Some(error.to_string()),
-        });
+                Err(error) => state.problem = Some(error.to_string()),
+            });
     }
 
     /// Takes an approval back. Says whether there was one.
@@ -256,7 +260,12 @@ impl Approver {
         let (judge, call) = (Arc::clone(&self.judge), call.clone());
         let state = self.cell.get();
         let mode: PermissionMode = state.mode;
-        let approved: Vec<Rule> = state.session.iter().chain(&state.project).cloned().collect();
+        let approved: Vec<Rule> = state
+            .session
+            .iter()
+            .chain(&state.project)
+            .cloned()
+            .collect();
         // It asks the file system, which may be far away.
         let judged = tokio::task::spawn_blocking(move || {
             let approved = judge.rules(approved);

@@ -50,7 +50,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let home = cx.agent.environment().get("HOME").map(PathBuf::from);
     let readable = [identity.output_directory.clone()];
     let place = Place::new(&identity.directory, home, &readable);
-    let project = project(&place.real);
+    let project = project(&place.real).display().to_string();
     let cell = cx.state_cell(PermissionsState {
         mode: config.mode,
         ..PermissionsState::default()
@@ -64,9 +64,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
             identity.output_directory.join("approvals.json"),
             identity.session_id.as_str(),
         ),
-        config
-            .approvals
-            .map(|file| Approvals::new(file, &project.display().to_string())),
+        config.approvals.map(|file| Approvals::new(file, &project)),
     ));
     approver.reload().await;
 

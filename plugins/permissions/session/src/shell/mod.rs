@@ -10,7 +10,7 @@ mod script;
 mod words;
 
 pub(crate) use known::Class;
-pub(crate) use script::{Judged, Script, Touch, parse};
+pub(crate) use script::{Judged, Touch, parse};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,6 @@ mod renewal;
 
 use std::collections::BTreeMap;
 
-use bezel_api_session::BeforeTool;
 use bezel_session_types::{OperationId, RunPhase, RunState};
 use bezel_testkit::{FakeSession, FakeSessionOptions};
 use serde_json::json;
@@ -25,39 +24,6 @@ async fn session(config: serde_json::Value, grants: Vec<&'static str>) -> FakeSe
     FakeSession::start(facets, directory.path(), options)
         .await
         .unwrap()
-}
-
-#[tokio::test]
-async fn plan_mode_blocks_what_could_change_something_and_says_so_in_the_prompt() {
-    let mut session = session(json!({ "permission_mode": "plan" }), vec![]).await;
-    assert_eq!(
-        session.agent.before_tool("read", json!({})).await,
-        BeforeTool::Continue
-    );
-    for tool in ["bash", "write", "a tool nobody knows"] {
-        let verdict = session.agent.before_tool(tool, json!({})).await;
-        assert!(
-            matches!(&verdict, BeforeTool::Block(reason) if reason.contains("plan mode")),
-            "{verdict:?}"
-        );
-    }
-    assert!(session.prompt.current().text.contains("plan mode"));
-    session.remove("policy").await;
-    assert_eq!(
-        session.agent.before_tool("bash", json!({})).await,
-        BeforeTool::Continue
-    );
-    assert_eq!(session.prompt.current().text, "");
-}
-
-#[tokio::test]
-async fn full_mode_lets_every_tool_run() {
-    let session = session(json!({ "permission_mode": "full" }), vec![]).await;
-    assert_eq!(
-        session.agent.before_tool("bash", json!({})).await,
-        BeforeTool::Continue
-    );
-    assert_eq!(session.agent.hook_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]

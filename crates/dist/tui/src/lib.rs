@@ -11,6 +11,7 @@ pub fn facets() -> Vec<TuiFacet> {
         bezel_theme_tui::facet(),
         bezel_sessions_tui::facet(),
         bezel_models_tui::facet(),
+        bezel_permissions_tui::facet(),
         bezel_accounts_tui::facet(),
         bezel_tools_tui::facet(),
         bezel_question_tui::facet(),
@@ -28,9 +29,8 @@ pub fn manifest_entries() -> Vec<ManifestEntry> {
     let entries = facets().into_iter().map(|facet| {
         let id = facet.plugin().as_str();
         match id {
-            "accounts" | "models" | "tools" | "chat" | "transcript" | "sessions" => {
-                ManifestEntry::required(id, version)
-            }
+            "accounts" | "models" | "permissions" | "tools" | "chat" | "transcript"
+            | "sessions" => ManifestEntry::required(id, version),
             _ => ManifestEntry::optional(id, version),
         }
     });

@@ -1,16 +1,17 @@
 //! The tool.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bezel_api_session::DurableRequests;
 use bezel_context::Context;
 use bezel_question_contract::{QuestionDetails, QuestionRequest, QuestionResponse};
 use bezel_session_types::{
-    ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    Access, ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
 use futures::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const DESCRIPTION: &str = r#"
 Ask users a question and wait for an answer.
@@ -107,6 +108,10 @@ impl Tool for QuestionTool {
                 }
             }
         })
+    }
+
+    fn accesses(&self, _arguments: &Value, _directory: &Path) -> Option<Vec<Access>> {
+        Some(Vec::new())
     }
 }
 

@@ -154,6 +154,12 @@ type Owns = fn(&Crate) -> bool;
 /// External crates that only these places may list.
 const OWNERS: &[(&str, Owns)] = &[
     ("genai", |node| node.folder == "plugins/providers/session"),
+    ("tree-sitter", |node| {
+        node.folder == "plugins/permissions/session"
+    }),
+    ("tree-sitter-bash", |node| {
+        node.folder == "plugins/permissions/session"
+    }),
     ("rusqlite", |node| {
         matches!(node.layer(), Layer::Store | Layer::Host(Side::Server))
     }),

@@ -13,7 +13,7 @@ use bezel_host_headless::{
 };
 use bezel_rpc::Link;
 use bezel_session_types::{ImageContent, ModelRef};
-use bezel_sessions_contract::LaunchEnvironment;
+use bezel_sessions_contract::{LaunchEnvironment, PermissionMode};
 use bezel_telemetry::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
@@ -63,6 +63,13 @@ pub fn run(arguments: RunArguments) -> Outcome {
     if let Some(file) = &loaded.untrusted {
         tell(&untrusted_notice(file));
     }
+    if let Choice::New {
+        permission_mode, ..
+    } = &options.choice
+        && *permission_mode == PermissionMode::Ask
+    {
+        tell(asking_notice(arguments.standalone));
+    }
     let runtime = runtime()?;
     let json = arguments.json;
     if arguments.standalone {
@@ -81,6 +88,20 @@ pub fn run(arguments: RunArguments) -> Outcome {
         let joined = joined.map_err(Failure::failed)?;
         play(&cx, joined, options, json).await
     })
+}
+
+/// What a run is told that will have to wait for a person at every step.
+fn asking_notice(standalone: bool) -> &'static str {
+    match standalone {
+        true => {
+            "notice: in mode `ask` edits and commands need an answer, and nobody can give it to a standalone run, which declines them: \
+             take `--permission-mode auto` or `full`, or leave `--standalone` out"
+        }
+        false => {
+            "notice: in mode `ask` edits and commands wait for an answer: open the session with `bezel --continue` to \
+             give it, or take `--permission-mode auto` or `full`"
+        }
+    }
 }
 
 /// Runs one prompt over a connection and leaves.
@@ -182,6 +203,7 @@ fn options(
         // Who asks for it by name gets it.
         stand_in: (here && loaded.config.model.is_none()).then(|| manifest::STAND_IN.to_owned()),
         switch_model: model,
+        unreachable: arguments.standalone,
     })
 }
 

@@ -73,6 +73,7 @@ pub fn run(arguments: TourArguments) -> Outcome {
             directory: work.display().to_string(),
             environment: LaunchEnvironment(environment()),
             switch_model: None,
+            unreachable: true,
             stand_in: None,
         };
         runtime()?.block_on(async {

@@ -353,7 +353,7 @@ async fn a_declined_call_ends_the_turn_and_keeps_its_reason_in_the_history() {
         ]),
         says("never asked for"),
     ]);
-    let mut session = open(&place, &model);
+    let session = open(&place, &model);
     let _approver = session
         .harness
         .hooks()

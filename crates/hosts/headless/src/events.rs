@@ -116,6 +116,19 @@ pub enum RunEvent {
         /// What can be chosen, in order; something else can always be written.
         options: Vec<QuestionChoice>,
     },
+    /// A call waits for a person's permission, and the run waits with it.
+    Permission {
+        /// The id of the call that waits.
+        item: String,
+        /// The session, where it is answered.
+        session_id: SessionId,
+        /// The tool's name.
+        tool: String,
+        /// What is asked for, and why.
+        asked: Vec<PermissionAsked>,
+        /// Whether the run declines it itself, because nobody else can reach the session.
+        declined: bool,
+    },
     /// What came before was summarised for the model.
     Compaction {
         /// Its id.
@@ -183,6 +196,17 @@ pub struct QuestionChoice {
     pub label: String,
     /// What follows from it; none where the label says it.
     pub description: Option<String>,
+}
+
+/// One thing that a call needs permission for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PermissionAsked {
+    /// What is done: `edit`, `shell` and so on.
+    pub action: String,
+    /// What it is done to: a path, a command, a URL.
+    pub resource: String,
+    /// Why it is asked for.
+    pub reason: String,
 }
 
 /// How a tool call ended.

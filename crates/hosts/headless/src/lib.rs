@@ -10,7 +10,9 @@ mod print;
 mod run;
 mod select;
 
-pub use events::{EndStatus, QuestionChoice, RunEvent, RunLine, ToolEndStatus, VERSION, schema};
+pub use events::{
+    EndStatus, PermissionAsked, QuestionChoice, RunEvent, RunLine, ToolEndStatus, VERSION, schema,
+};
 pub use print::{Printer, Terminals, TextPrinter};
 pub use run::{HeadlessError, HeadlessOptions, HeadlessOutcome, run};
 pub use select::{Choice, SelectError, find_session, newest_session};

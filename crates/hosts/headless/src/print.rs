@@ -110,6 +110,27 @@ impl TextPrinter<'_> {
                 options,
                 ..
             } => self.ask(session_id.as_str(), &question, &options),
+            RunEvent::Permission {
+                session_id,
+                tool,
+                asked,
+                declined,
+                ..
+            } => {
+                for asked in asked {
+                    let (action, resource) = (asked.action, first_line(&asked.resource).to_owned());
+                    self.act(&format!(
+                        "? {tool}: {action} `{resource}`: {}",
+                        asked.reason
+                    ))?;
+                }
+                match declined {
+                    true => self.act("  declined: nobody else can reach this run"),
+                    false => self.act(&format!(
+                        "  it waits for an answer: open the session with `bezel --session {session_id}`"
+                    )),
+                }
+            }
             RunEvent::Retry {
                 attempt, reason, ..
             } => self.act(&format!("· trying again ({attempt}): {reason}")),

@@ -2,6 +2,7 @@
 
 mod admission;
 mod following;
+mod permissions;
 
 use std::collections::HashSet;
 use std::io;
@@ -40,6 +41,8 @@ pub struct HeadlessOptions {
     pub switch_model: Option<ModelRef>,
     /// A provider that stands in where none is configured, and must not answer a prompt that is meant.
     pub stand_in: Option<String>,
+    /// Whether nobody else can reach the session, so that a call that needs a person's permission never gets it.
+    pub unreachable: bool,
 }
 
 /// How a run ended.
@@ -89,6 +92,7 @@ pub async fn run(
         admitted: None,
         answer: None,
         asked: HashSet::new(),
+        permissions_told: HashSet::new(),
     };
     let (status, error) = match run.play(interrupts).await {
         Ok(outcome) => Run::judged(outcome),
@@ -141,6 +145,8 @@ struct Run<'a, 'p> {
     answer: Option<String>,
     /// The questions that were told.
     asked: HashSet<InvocationId>,
+    /// The asks for permission that were told.
+    permissions_told: HashSet<InvocationId>,
 }
 
 /// A prompt that the session has taken.

@@ -23,6 +23,7 @@ fn descriptors() -> Vec<&'static ServiceDescriptor> {
         bezel_sessions_contract::SessionProcessClient::descriptor(),
         bezel_sessions_contract::SessionRecordClient::descriptor(),
         bezel_transcript_contract::TranscriptClient::descriptor(),
+        bezel_permissions_contract::PermissionsClient::descriptor(),
         bezel_question_contract::QuestionsClient::descriptor(),
         bezel_tree_contract::TreeClient::descriptor(),
         bezel_usage_contract::UsageClient::descriptor(),

@@ -40,14 +40,6 @@ impl Rules {
         Rules(rules.into_iter().map(compiled).collect())
     }
 
-    /// The rules as they were given.
-    pub(crate) fn list(&self) -> Vec<Rule> {
-        self.0
-            .iter()
-            .map(|compiled| compiled.rule.clone())
-            .collect()
-    }
-
     /// A rule that denies it, wherever it stands.
     pub(crate) fn denial(&self, action: &str, subject: Subject<'_>) -> Option<&Rule> {
         let denies = |compiled: &&Compiled| {

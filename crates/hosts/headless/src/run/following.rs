@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bezel_chat_contract::{Activity, ChatClient, Outcome, OutcomeStatus, Phase};
+use bezel_permissions_contract::PermissionsClient;
 use bezel_question_contract::{PendingQuestion, QuestionsClient};
 use bezel_rpc::{AttachmentState, CallError, State, StateValue, StateWatcher};
 use bezel_transcript_contract::{Item, TranscriptClient, TranscriptState};
@@ -34,6 +35,10 @@ impl Run<'_, '_> {
         let mut activity = chat.state().watch();
         let questions = self.link.attached().try_use::<QuestionsClient>();
         let mut questions = questions.map(|questions| questions.pending().watch());
+        let permissions = self.link.attached().try_use::<PermissionsClient>();
+        let mut asks = permissions
+            .as_ref()
+            .map(|permissions| permissions.asks().watch());
         let mut retry = 0;
         let wait = chat.wait(self.cx, admitted.operation.clone());
         tokio::pin!(wait);
@@ -58,6 +63,9 @@ impl Run<'_, '_> {
                     }
                 }
                 asked = changed(&mut questions) => self.tell_questions(&asked)?,
+                waiting = changed(&mut asks) => {
+                    self.tell_asks(permissions.as_ref(), &waiting).await?;
+                }
                 ended = &mut wait => return match ended {
                     Ok(outcome) => Ok(Stretch::Outcome(outcome)),
                     Err(CallError::Rpc(error)) if is_loss(error.code) => Ok(Stretch::Lost(error.message)),

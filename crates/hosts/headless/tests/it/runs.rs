@@ -25,6 +25,7 @@ pub fn options(choice: Choice) -> HeadlessOptions {
         directory: "/work".into(),
         environment: LaunchEnvironment::default(),
         switch_model: None,
+        unreachable: false,
         stand_in: Some("scripted".into()),
     }
 }
@@ -307,6 +308,7 @@ async fn another_model_is_selected_in_a_session_that_goes_on() {
     let (_sender, mut interrupts) = unbounded_channel();
     let go_on = |model: ModelRef| HeadlessOptions {
         switch_model: Some(model),
+        unreachable: false,
         ..options(Choice::Newest)
     };
     let (_, lines) = play(&world, go_on(model("other")), &mut interrupts).await;

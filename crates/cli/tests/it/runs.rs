@@ -245,6 +245,40 @@ async fn in_plan_mode_nothing_is_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn in_auto_mode_the_project_is_changed_unasked() {
+    let (_server, home) = chat([
+        Turn::tool_calls([("write", json!({ "path": "made.txt", "content": "x" }))]),
+        Turn::tool_calls([("bash", json!({ "command": "mkdir made && ls > made/list" }))]),
+        Turn::text("Done."),
+    ])
+    .await;
+    home.run(&["run", "--permission-mode", "auto", "go"])
+        .succeeded();
+    assert!(home.project().join("made.txt").exists());
+    assert!(home.project().join("made/list").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standalone_run_declines_what_nobody_can_be_asked_for_and_says_so_first() {
+    let (server, home) = chat([
+        Turn::tool_calls([("write", json!({ "path": "made.txt", "content": "x" }))]),
+        Turn::text("I may not."),
+    ])
+    .await;
+    let done = home.run(&["run", "--standalone", "--permission-mode", "ask", "go"]);
+    assert!(
+        done.stderr.starts_with("notice: in mode `ask`"),
+        "{done:#?}"
+    );
+    assert!(done.stderr.contains("declined"), "{done:#?}");
+    let done = done.succeeded();
+    assert!(done.stdout.contains("I may not."), "{done:#?}");
+    assert!(!home.project().join("made.txt").exists());
+    let told = format!("{:?}", server.requests().last().unwrap());
+    assert!(told.contains("nobody can be asked"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_ends_the_operation_and_the_status_is_130() {
     let (server, home) = chat([Turn::steps([
         Step::Text("Thinking about it".into()),

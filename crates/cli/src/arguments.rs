@@ -318,6 +318,8 @@ pub enum SessionCommand {
         after_help = "The first answer is the answer. It is kept where the session's process does not run; it is started for it."
     )]
     Answer(AnswerArguments),
+    /// Show what a session needs permission for, and give it or decline it
+    Permit(PermitArguments),
     /// Delete a session and all that belongs to it
     Delete {
         /// The session's id, or the beginning or end of one
@@ -367,6 +369,37 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// A reply to a call that waits for permission.
+#[derive(Debug, Args)]
+pub struct PermitArguments {
+    /// The session's id, or the beginning or end of one
+    pub id: String,
+    /// The call's id, or the beginning or end of one; not needed where one waits
+    pub call: Option<String>,
+    /// The reply; without one, what waits is shown
+    #[arg(long, value_enum)]
+    pub reply: Option<PermitReply>,
+    /// With `--reply reject`: what the agent is to do instead. Without it the turn ends
+    #[arg(long, value_name = "TEXT", requires = "reply")]
+    pub message: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A reply to a call that waits for permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum PermitReply {
+    /// This call may run
+    Once,
+    /// This call and its like, in this session
+    Session,
+    /// This call and its like, in every session of the project
+    Always,
+    /// It may not run
+    Reject,
 }
 
 /// An answer to what a session asks.

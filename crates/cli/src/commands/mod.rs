@@ -7,6 +7,7 @@ pub mod config;
 pub mod doctor;
 pub mod models;
 pub mod open;
+mod permit;
 pub mod run;
 pub mod serve;
 pub mod server;

@@ -98,8 +98,8 @@ fn asking_notice(standalone: bool) -> &'static str {
              take `--permission-mode auto` or `full`, or leave `--standalone` out"
         }
         false => {
-            "notice: in mode `ask` edits and commands wait for an answer: open the session with `bezel --continue` to \
-             give it, or take `--permission-mode auto` or `full`"
+            "notice: in mode `ask` edits and commands wait for an answer: `bezel session permit` \
+             gives it from elsewhere, and `--permission-mode auto` or `full` needs fewer or none"
         }
     }
 }

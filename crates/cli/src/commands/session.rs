@@ -17,8 +17,8 @@ use bezel_sessions_contract::{
 use serde_json::json;
 
 use crate::arguments::{ServerChoice, SessionCommand};
-use crate::commands::asked;
 use crate::commands::run::runtime;
+use crate::commands::{asked, permit};
 use crate::connect::join_chosen;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::logging;
@@ -104,6 +104,9 @@ async fn act(
         }
         SessionCommand::Answer(arguments) => {
             return asked::answer(cx, link, environment, arguments).await;
+        }
+        SessionCommand::Permit(arguments) => {
+            return permit::run(cx, link, environment, arguments).await;
         }
         SessionCommand::Fork {
             id,

@@ -12,6 +12,7 @@ mod home;
 mod keys;
 mod namespaces;
 mod pictures;
+mod permissions;
 mod questions;
 mod remote;
 mod runs;

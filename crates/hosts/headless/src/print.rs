@@ -127,7 +127,7 @@ impl TextPrinter<'_> {
                 match declined {
                     true => self.act("  declined: nobody else can reach this run"),
                     false => self.act(&format!(
-                        "  it waits for an answer: open the session with `bezel --session {session_id}`"
+                        "  it waits. Reply from another shell: bezel session permit {session_id} --reply once (or session, always, reject)"
                     )),
                 }
             }

@@ -86,7 +86,6 @@ impl Compiled {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
 
     use proptest::prelude::*;
 

@@ -56,7 +56,7 @@ pub(super) fn class(
         | "dirname" | "expr" | "read" | "local" | "declare" | "typeset" | "export" | "readonly"
         | "unset" | "let" | "set" | "trap" | "command" | "eval" | "jobs" | "uptime" | "free"
         | "groups" | "getconf" | "locale" | "tput" | "cal" => {
-            !(name == "hostname" && !arguments.is_empty())
+            name != "hostname" || arguments.is_empty()
         }
         "env" | "printenv" => name == "printenv" || arguments.is_empty(),
         "date" => !has(&["-s", "--set"]) && !has_letter('s'),
@@ -66,7 +66,7 @@ pub(super) fn class(
         | "strings" | "hexdump" | "od" | "column" | "expand" | "grep" | "egrep" | "fgrep"
         | "jq" | "lsof" | "ps" | "pgrep" | "zcat" | "zgrep" | "pushd" | "popd" | "dirs"
         | "size" | "nm" | "cloc" | "tokei" => {
-            !(name == "grep" && has_letter('R')) && !has(&["--dereference-recursive"])
+            !(has(&["--dereference-recursive"]) || (name.ends_with("grep") && has_letter('R')))
         }
         "sort" => !has(&["-o", "--output", "--compress-program"]) && !has_letter('o'),
         "uniq" => {

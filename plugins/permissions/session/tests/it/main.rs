@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bezel_api_session::ApproveTool;
-use bezel_context::Context;
+use bezel_context::{Context, Task, TaskScope};
 use bezel_permissions_contract::{
     PendingAsk, PermissionMode, PermissionsClient, Reply, ReplyError, Rule,
 };
@@ -66,6 +66,7 @@ struct Fixture {
     record: Record,
     project: PathBuf,
     home: TempDir,
+    tasks: TaskScope,
 }
 
 async fn start(home: TempDir, config: Value) -> Fixture {
@@ -97,6 +98,7 @@ async fn start(home: TempDir, config: Value) -> Fixture {
         record,
         project,
         home,
+        tasks: TaskScope::new(),
     }
 }
 
@@ -106,10 +108,10 @@ async fn fixture(config: Value) -> Fixture {
 
 impl Fixture {
     /// A call of `bash`, judged while the test goes on.
-    fn call(&self, id: &str, line: &str) -> tokio::task::JoinHandle<ApproveTool> {
+    fn call(&self, id: &str, line: &str) -> Task<ApproveTool> {
         let (session, id) = (Arc::clone(&self.session), InvocationId::new(id));
         let (line, project) = (line.to_owned(), self.project.clone());
-        tokio::spawn(async move {
+        self.tasks.spawn("call", async move {
             let accesses = Some(vec![Access::shell(line.as_str(), project)]);
             let arguments = json!({ "command": line });
             let cx = Context::background();
@@ -174,12 +176,12 @@ async fn a_call_waits_for_its_reply_and_shows_what_it_would_run() {
         fixture.reply("one", Reply::Once).await,
         SubmitOutcome::Accepted
     );
-    assert_eq!(call.await.unwrap(), ApproveTool::Allow);
+    assert_eq!(call.await.unwrap().unwrap(), ApproveTool::Allow);
     // Once is once.
     let again = fixture.call("two", "cargo test -p x");
     fixture.asks(&["two"]).await;
     fixture.reply("two", rejected(None)).await;
-    assert!(matches!(again.await.unwrap(), ApproveTool::End(_)));
+    assert!(matches!(again.await.unwrap().unwrap(), ApproveTool::End(_)));
 }
 
 #[tokio::test]
@@ -189,15 +191,18 @@ async fn a_rejection_ends_the_turn_and_one_with_a_message_tells_the_model() {
     fixture.asks(&["one"]).await;
     fixture.reply("one", rejected(Some("use nextest"))).await;
     assert_eq!(
-        call.await.unwrap(),
+        call.await.unwrap().unwrap(),
         ApproveTool::Deny("Not run: the person declined `bash` and says: use nextest".into())
     );
     // A plain rejection rejects everything that waits.
     let (first, second) = (fixture.call("two", "a"), fixture.call("three", "b"));
     fixture.asks(&["three", "two"]).await;
     fixture.reply("two", rejected(None)).await;
-    assert!(matches!(first.await.unwrap(), ApproveTool::End(_)));
-    assert!(matches!(second.await.unwrap(), ApproveTool::End(_)));
+    assert!(matches!(first.await.unwrap().unwrap(), ApproveTool::End(_)));
+    assert!(matches!(
+        second.await.unwrap().unwrap(),
+        ApproveTool::End(_)
+    ));
 }
 
 #[tokio::test]
@@ -213,10 +218,10 @@ async fn always_is_remembered_for_the_project_and_lets_run_what_it_covers() {
     let left = fixture.asks(&["three"]).await;
     assert_eq!(left[0].id, InvocationId::new("three"));
     let [one, two, three] = calls;
-    assert_eq!(one.await.unwrap(), ApproveTool::Allow);
-    assert_eq!(two.await.unwrap(), ApproveTool::Allow);
+    assert_eq!(one.await.unwrap().unwrap(), ApproveTool::Allow);
+    assert_eq!(two.await.unwrap().unwrap(), ApproveTool::Allow);
     fixture.reply("three", rejected(None)).await;
-    three.await.unwrap();
+    three.await.unwrap().unwrap();
     // Nothing of it is in the project.
     assert_eq!(std::fs::read_dir(&fixture.project).unwrap().count(), 1);
 
@@ -225,7 +230,7 @@ async fn always_is_remembered_for_the_project_and_lets_run_what_it_covers() {
     drop(session);
     let later = start(home, json!({})).await;
     assert_eq!(
-        later.call("four", "cargo test").await.unwrap(),
+        later.call("four", "cargo test").await.unwrap().unwrap(),
         ApproveTool::Allow
     );
     let rule = later.project_rules(1).await[0].clone();
@@ -235,9 +240,9 @@ async fn always_is_remembered_for_the_project_and_lets_run_what_it_covers() {
     let call = later.call("five", "cargo test");
     later.asks(&["five"]).await;
     later.reply("five", Reply::Session).await;
-    assert_eq!(call.await.unwrap(), ApproveTool::Allow);
+    assert_eq!(call.await.unwrap().unwrap(), ApproveTool::Allow);
     assert_eq!(
-        later.call("six", "cargo test").await.unwrap(),
+        later.call("six", "cargo test").await.unwrap().unwrap(),
         ApproveTool::Allow
     );
     later.project_rules(0).await;
@@ -255,7 +260,7 @@ async fn what_another_session_of_the_project_was_told_counts_here() {
     });
     std::fs::write(&file, contents.to_string()).unwrap();
     assert_eq!(
-        fixture.call("one", "deploy now").await.unwrap(),
+        fixture.call("one", "deploy now").await.unwrap().unwrap(),
         ApproveTool::Allow
     );
 }
@@ -269,7 +274,7 @@ async fn of_two_racing_replies_one_counts() {
         fixture.reply("one", Reply::Once),
         fixture.reply("one", rejected(Some("no"))),
     );
-    let outcome = call.await.unwrap();
+    let outcome = call.await.unwrap().unwrap();
     match (yes, no) {
         (SubmitOutcome::Accepted, SubmitOutcome::NotPending) => {
             assert_eq!(outcome, ApproveTool::Allow);
@@ -296,7 +301,7 @@ async fn more_than_once_is_refused_where_its_like_could_be_anything() {
         "{refused:?}"
     );
     fixture.reply("one", Reply::Once).await;
-    assert_eq!(call.await.unwrap(), ApproveTool::Allow);
+    assert_eq!(call.await.unwrap().unwrap(), ApproveTool::Allow);
 }
 
 #[tokio::test]
@@ -304,7 +309,7 @@ async fn the_mode_is_recorded_told_to_the_model_and_counts_for_what_waits() {
     let fixture = fixture(json!({ "mode": "plan" })).await;
     let cx = Context::background();
     assert!(fixture.session.prompt.current().text.contains("plan mode"));
-    let denied = fixture.call("one", "cargo test").await.unwrap();
+    let denied = fixture.call("one", "cargo test").await.unwrap().unwrap();
     assert!(
         matches!(&denied, ApproveTool::Deny(reason) if reason.contains("plan mode")),
         "{denied:?}"
@@ -322,7 +327,7 @@ async fn the_mode_is_recorded_told_to_the_model_and_counts_for_what_waits() {
         .set_mode(&cx, PermissionMode::Auto)
         .await
         .unwrap();
-    assert_eq!(waiting.await.unwrap(), ApproveTool::Allow);
+    assert_eq!(waiting.await.unwrap().unwrap(), ApproveTool::Allow);
     let recorded = fixture.record.0.lock().unwrap().clone();
     assert_eq!(recorded, [PermissionMode::Ask, PermissionMode::Auto]);
 }
@@ -331,13 +336,17 @@ async fn the_mode_is_recorded_told_to_the_model_and_counts_for_what_waits() {
 async fn a_configured_denial_is_final_over_what_was_approved() {
     let rules = json!([{ "action": "shell", "resource": "git push *", "effect": "deny" }]);
     let fixture = fixture(json!({ "mode": "full", "rules": rules })).await;
-    let denied = fixture.call("one", "ls && git push -f").await.unwrap();
+    let denied = fixture
+        .call("one", "ls && git push -f")
+        .await
+        .unwrap()
+        .unwrap();
     assert!(
         matches!(&denied, ApproveTool::Deny(reason) if reason.contains("git push")),
         "{denied:?}"
     );
     assert_eq!(
-        fixture.call("two", "rm -rf /").await.unwrap(),
+        fixture.call("two", "rm -rf /").await.unwrap().unwrap(),
         ApproveTool::Allow
     );
 }
@@ -349,11 +358,11 @@ async fn an_ask_that_a_crash_cut_off_is_found_again_under_its_call() {
     let asked = fixture.asks(&["one"]).await;
     // The process that waited is gone; what was asked stays asked, and is asked once.
     call.abort();
-    assert!(call.await.unwrap_err().is_cancelled());
+    assert!(call.await.unwrap().unwrap_err().is_cancelled());
     let again = fixture.call("one", "cargo test");
     assert_eq!(fixture.asks(&["one"]).await, asked);
     fixture.reply("one", Reply::Once).await;
-    assert_eq!(again.await.unwrap(), ApproveTool::Allow);
+    assert_eq!(again.await.unwrap().unwrap(), ApproveTool::Allow);
 }
 
 #[tokio::test]
@@ -368,7 +377,7 @@ async fn a_damaged_file_of_approvals_is_told_and_approves_nothing() {
     fixture.asks(&["one"]).await;
     // The person's answer holds here all the same.
     fixture.reply("one", Reply::Always).await;
-    assert_eq!(call.await.unwrap(), ApproveTool::Allow);
+    assert_eq!(call.await.unwrap().unwrap(), ApproveTool::Allow);
     let rules = fixture.project_rules(1).await;
     assert_eq!(rules[0].resource, "cargo test *");
 }

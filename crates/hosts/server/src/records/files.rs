@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use bezel_api_server::PermissionMode;
 use bezel_session_types::{Message, PermissionMode, SessionId, SessionSize, UserContent};
 use bezel_store::{OpenError, Queries, ReadError, Reader};
 use jiff::Timestamp;

@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout};
 
-use bezel_testkit::{FakeModelServer, Script, Turn, WireFormat};
+use bezel_testkit::{FakeModelServer, Script, SeenPart, Turn, WireFormat};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -19,11 +19,15 @@ async fn asking() -> (FakeModelServer, Home) {
             { "label": "Blue" },
         ],
     });
-    let turns = [
-        Turn::tool_calls([("question", question)]),
-        Turn::text("As you like."),
-    ];
-    let server = FakeModelServer::start(Script::new(turns)).await.unwrap();
+    // By what the conversation holds: a request that a death cut off is sent again.
+    let script = Script::respond(move |call| {
+        let answered = |part: &SeenPart| matches!(part, SeenPart::ToolResult { .. });
+        match call.parts().any(|part| answered(part)) {
+            true => Turn::text("As you like."),
+            false => Turn::tool_calls([("question", question.clone())]),
+        }
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
     let home = home_with(&server, WireFormat::OpenAiChat, "openai");
     (server, home)
 }

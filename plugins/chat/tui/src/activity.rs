@@ -56,7 +56,7 @@ impl ActivityView {
             } => {
                 let tokens = self.tokens(operation_id);
                 let mut line = StyledLine::new(format!("{} ", cx.spinner()), Role::Accent);
-                self.say(phase, *cancelling, &mut line);
+                self.say(phase, *cancelling, cx.asks() > 0, &mut line);
                 let mut rest = StyledLine::default();
                 let elapsed = self.clock.since(since).unwrap_or_default();
                 push(&mut rest, &short(elapsed), Role::Muted);
@@ -148,7 +148,7 @@ impl ActivityView {
         message.is_none_or(|message| told.contains(message))
     }
 
-    fn say(&self, phase: &Phase, cancelling: bool, line: &mut StyledLine) {
+    fn say(&self, phase: &Phase, cancelling: bool, asks: bool, line: &mut StyledLine) {
         let mut word = |text: &str| line.push(StyledSpan::new(text.to_owned(), Role::Text));
         if cancelling {
             return word("Interrupting…");
@@ -160,6 +160,7 @@ impl ActivityView {
             Phase::Answering => word("Writing…"),
             Phase::Compacting => word("Summarising the conversation…"),
             Phase::Navigating => word("Going to another place in the conversation…"),
+            Phase::Tools { .. } if asks => word("Waiting for your answer"),
             Phase::Tools { names } => {
                 word("Running ");
                 word(&counted(names));

@@ -46,6 +46,10 @@ pub fn facet() -> SessionFacet {
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: PermissionsConfig = cx.config()?;
+    if config.mode != PermissionMode::Full {
+        // A mode that nobody enforces is none.
+        cx.agent.hooks().require()?;
+    }
     let identity = cx.agent.identity();
     let home = cx.agent.environment().get("HOME").map(PathBuf::from);
     let readable = [identity.output_directory.clone()];

@@ -1,8 +1,9 @@
 //! How a question looks in the transcript: what was asked, and what was answered.
 
 use bezel_api_tui::{ToolCard, ToolRenderContext, ToolRenderer};
+use bezel_presentation::markdown::MarkdownText;
 use bezel_presentation::text::{Role, TextStyle, sanitize};
-use bezel_presentation::wrap::wrap;
+use bezel_presentation::wrap::{truncate, wrap};
 use bezel_presentation::{StyledLine, StyledSpan};
 use bezel_question_contract::{QuestionDetails, QuestionRequest};
 use serde::Deserialize;
@@ -23,9 +24,9 @@ impl ToolRenderer for QuestionCard {
         if let Some(asked) = asked {
             // The rest of a long one stands below, where the card is open.
             let room = usize::from(cx.width).saturating_sub(line.width() + 2);
-            let text = one_line(asked);
-            let text = bezel_presentation::wrap::truncate_text(&text, room).into_owned();
-            line.push(StyledSpan::new(format!("  {text}"), Role::Text));
+            line.push(StyledSpan::new("  ", Role::Text));
+            let asked = truncate(&first_line(asked, cx), room);
+            asked.spans.into_iter().for_each(|span| line.push(span));
         }
         line
     }
@@ -49,10 +50,8 @@ impl ToolRenderer for QuestionCard {
         };
         let mut rows = answer(&details, width);
         if cx.expanded {
-            let mut whole = wrap(
-                &StyledLine::new(one_line(&details.question), Role::Muted),
-                width,
-            );
+            let mut question = MarkdownText::from(sanitize(&details.question, 4).as_ref());
+            let mut whole = question.lines(width, cx.highlighter).to_vec();
             whole.extend(options(card, Some(&details), width));
             if details.answer.is_none() || details.was_custom {
                 whole.append(&mut rows);
@@ -129,6 +128,13 @@ fn hanging(mark: &'static str, role: Role, line: &StyledLine, width: usize) -> V
         whole
     };
     rows.enumerate().map(row).collect()
+}
+
+/// The beginning of a Markdown text, without its marks.
+fn first_line(text: &str, cx: &ToolRenderContext<'_>) -> StyledLine {
+    let mut text = MarkdownText::from(sanitize(text, 4).as_ref());
+    let lines = text.lines(usize::from(u16::MAX), cx.highlighter);
+    lines.first().cloned().unwrap_or_default()
 }
 
 fn one_line(text: &str) -> String {

@@ -6,6 +6,7 @@
 
 mod fresh;
 mod groups;
+mod http;
 mod summary;
 mod tools;
 

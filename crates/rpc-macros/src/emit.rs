@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
+use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
 use crate::contract::{Call, Contract, Member, MemberKind, Role};
 
@@ -215,6 +216,7 @@ fn emit_identity(contract: &Contract, declared: &[TokenStream]) -> TokenStream {
     let (client, id) = (client_name(contract), contract_id(contract));
     let dispatch = format_ident!("__{}Dispatch", contract.name);
     let descriptors = contract.members.iter().map(descriptor);
+    let documentation = documentation(&contract.attributes);
     let version = match &contract.role {
         Role::Service { major, minor, .. } => {
             quote! { ::bezel_rpc::Version::new(#major, #minor) }
@@ -227,6 +229,7 @@ fn emit_identity(contract: &Contract, declared: &[TokenStream]) -> TokenStream {
             static DESCRIPTOR: ::bezel_rpc::ServiceDescriptor = ::bezel_rpc::ServiceDescriptor {
                 id: #id,
                 version: #version,
+                documentation: #documentation,
                 members: &[#(#descriptors),*],
             };
             &DESCRIPTOR
@@ -431,17 +434,43 @@ fn descriptor(member: &Member) -> TokenStream {
             }
         }
     };
+    let documentation = documentation(&member.attributes);
     quote! {
         ::bezel_rpc::MemberDescriptor {
             name: #name,
             kind: ::bezel_rpc::MemberKind::#kind,
             scope: ::bezel_rpc::Scope::#scope,
+            documentation: #documentation,
             arguments: #arguments,
             result: #result,
             error: #error,
             reference: #reference,
         }
     }
+}
+
+/// The text of an item's documentation comments, each line without the space that begins it.
+fn documentation(attributes: &[Attribute]) -> String {
+    let lines: Vec<String> = attributes
+        .iter()
+        .filter_map(|attribute| match &attribute.meta {
+            Meta::NameValue(doc) if doc.path.is_ident("doc") => match &doc.value {
+                Expr::Lit(ExprLit {
+                    lit: Lit::Str(line),
+                    ..
+                }) => Some(line.value()),
+                _ => None,
+            },
+            _ => None,
+        })
+        .map(|line| {
+            line.strip_prefix(' ')
+                .unwrap_or(&line)
+                .trim_end()
+                .to_owned()
+        })
+        .collect();
+    lines.join("\n").trim().to_owned()
 }
 
 fn emit_dispatch(contract: &Contract) -> TokenStream {

@@ -51,6 +51,8 @@ pub struct MemberDescriptor {
     pub kind: MemberKind,
     /// The scope that the caller's principal must hold.
     pub scope: Scope,
+    /// What the contract says of it, as Markdown; empty where it says nothing.
+    pub documentation: &'static str,
     /// The schema of the arguments object; `None` where there are none to give.
     pub arguments: Option<fn() -> schemars::Schema>,
     /// The schema of the result, the state value or the event.
@@ -68,6 +70,8 @@ pub struct ServiceDescriptor {
     pub id: &'static str,
     /// The contract's version.
     pub version: Version,
+    /// What the contract says of itself, as Markdown; empty where it says nothing.
+    pub documentation: &'static str,
     /// All members, in the contract's order.
     pub members: &'static [MemberDescriptor],
 }

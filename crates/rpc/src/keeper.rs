@@ -36,14 +36,24 @@ pub(crate) struct Keeper {
 }
 
 /// A connection after its handshake.
-struct Established {
+pub(crate) struct Established {
     connection: Connection,
-    welcome: WelcomePayload,
+    pub(crate) welcome: WelcomePayload,
     /// The services that the server was told of.
     offered: Vec<ServiceSummary>,
 }
 
 impl Keeper {
+    /// Runs one connection and makes no other after it.
+    pub(crate) async fn run_once(self, cx: &Context, established: Established) {
+        let end = self.serve(cx, established).await;
+        self.show(ConnectionState::Disconnected {
+            since: now(),
+            reason: end.map_or_else(|| "the link was stopped".to_owned(), |end| end.to_string()),
+            retry_at: None,
+        });
+    }
+
     pub(crate) async fn run(self, cx: &Context) {
         let mut attempt = 0;
         loop {
@@ -92,7 +102,7 @@ impl Keeper {
         self.shared.connection.announce();
     }
 
-    async fn attempt(&self, cx: &Context) -> Result<Established, ConnectError> {
+    pub(crate) async fn attempt(&self, cx: &Context) -> Result<Established, ConnectError> {
         let services = self.provides.descriptors();
         establish(cx, &*self.connect, self.hello.clone(), services).await
     }

@@ -37,7 +37,7 @@ pub use acceptor::{AcceptedRole, Acceptor, Authenticate, Authenticated, PeerIden
 pub use bezel_context::{Context, Scope};
 pub use bezel_rpc_macros::{reference, service};
 pub use connection::{AttachmentState, Connect, ConnectError, ConnectionState};
-pub use consumer::{Proxy, Remote};
+pub use consumer::{Followed, Notice, Proxy, Remote, UnreadError};
 pub use descriptor::{
     MemberDescriptor, MemberKind, MemberSummary, ServiceDescriptor, ServiceSummary, Version,
 };

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use bezel_context::{CancelHandle, Cancelled, ClientId, Context, Spawner, Task};
 
-use crate::connection::{AttachmentState, Connect, ConnectionState};
+use crate::connection::{AttachmentState, Connect, ConnectError, ConnectionState};
 use crate::consumer::{Namespace, Reach, Remote};
 use crate::error::{ErrorCode, RpcError};
-use crate::handshake::Hello;
+use crate::handshake::{Credential, Hello};
 use crate::keeper::Keeper;
 use crate::provider::ServiceTable;
 use crate::service::ServiceClient;
@@ -43,26 +43,30 @@ impl Link {
         hello: Hello,
         provides: ServiceTable,
     ) -> Self {
-        let (cx, cancel) = Context::background().with_cancel();
-        let shared = Arc::new(Shared {
-            server: Namespace::new(no_connection()),
-            attached: Namespace::new(no_connection()),
-            connection: Kept::new(ConnectionState::default()),
-            attachment: Kept::new(AttachmentState::Detached),
-            client: Mutex::new(None),
-            cancel,
-            task: Mutex::new(None),
-        });
-        let keeper = Keeper {
-            shared: Arc::clone(&shared),
-            connect,
-            hello,
-            provides,
-            spawner: spawner.clone(),
-        };
+        let (keeper, cx) = keeper(spawner, connect, hello, provides);
+        let shared = Arc::clone(&keeper.shared);
         let task = spawner.spawn("rpc link", async move { keeper.run(&cx).await });
         *lock(&shared.task) = Some(task);
         Link(shared)
+    }
+
+    /// Connects once, and never again after that: for who has to know why it cannot.
+    ///
+    /// The credential is there where the welcome brought one for that of the hello, which is used up.
+    pub async fn once(
+        cx: &Context,
+        spawner: &Spawner,
+        connect: Arc<dyn Connect>,
+        hello: Hello,
+    ) -> Result<(Self, Option<Credential>), ConnectError> {
+        let (keeper, life) = keeper(spawner, connect, hello, ServiceTable::new());
+        let mut established = cx.run(keeper.attempt(cx)).await??;
+        let issued = established.welcome.credential.take();
+        let link = Link(Arc::clone(&keeper.shared));
+        let running = async move { keeper.run_once(&life, established).await };
+        *lock(&link.0.task) = Some(spawner.spawn("rpc link", running));
+        link.settled(cx).await?;
+        Ok((link, issued))
     }
 
     /// The server's own services.
@@ -153,6 +157,33 @@ impl std::fmt::Debug for AttachedRemote {
             .field("attachment", &self.attachment)
             .finish()
     }
+}
+
+/// What keeps a link, and the context that ends with it.
+fn keeper(
+    spawner: &Spawner,
+    connect: Arc<dyn Connect>,
+    hello: Hello,
+    provides: ServiceTable,
+) -> (Keeper, Context) {
+    let (cx, cancel) = Context::background().with_cancel();
+    let shared = Arc::new(Shared {
+        server: Namespace::new(no_connection()),
+        attached: Namespace::new(no_connection()),
+        connection: Kept::new(ConnectionState::default()),
+        attachment: Kept::new(AttachmentState::Detached),
+        client: Mutex::new(None),
+        cancel,
+        task: Mutex::new(None),
+    });
+    let keeper = Keeper {
+        shared,
+        connect,
+        hello,
+        provides,
+        spawner: spawner.clone(),
+    };
+    (keeper, cx)
 }
 
 pub(crate) fn no_connection() -> Reach {

@@ -35,6 +35,7 @@ impl ServiceDescriptor {
             "version": self.version.to_string(),
             "members": members,
         });
+        describe(&mut document, self.documentation);
         if !writer.references.is_empty() {
             document["references"] = json!(writer.references);
         }
@@ -43,6 +44,12 @@ impl ServiceDescriptor {
         }
         document.sort_all_objects();
         Ok(document)
+    }
+}
+
+fn describe(written: &mut Value, documentation: &str) {
+    if !documentation.is_empty() {
+        written["description"] = json!(documentation);
     }
 }
 
@@ -64,6 +71,7 @@ impl Writer {
 
     fn member(&mut self, member: &MemberDescriptor) -> Result<Value, SchemaConflict> {
         let mut written = json!({ "kind": member.kind, "scope": member.scope });
+        describe(&mut written, member.documentation);
         if let Some(arguments) = member.arguments {
             let mut arguments = self.hoist(arguments())?;
             // The structure behind it is the macro's, not the contract's.

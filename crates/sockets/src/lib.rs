@@ -6,6 +6,6 @@ mod websocket;
 
 pub use unix::{BindError, UnixListener, dial_unix};
 pub use websocket::{
-    Endpoint, EndpointError, ListenError, ServerTls, TlsError, Trust, WebSocketListener,
-    WebSocketOptions, dial_websocket,
+    Endpoint, EndpointError, ListenError, ServerTls, Site, TlsError, Trust, Visitor,
+    WebSocketListener, WebSocketOptions, dial_websocket,
 };

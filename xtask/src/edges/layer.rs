@@ -8,6 +8,7 @@ pub(crate) enum Side {
     Tui,
     Web,
     Headless,
+    Http,
 }
 
 impl Side {
@@ -18,13 +19,14 @@ impl Side {
             "tui" => Self::Tui,
             "web" => Self::Web,
             "headless" => Self::Headless,
+            "http" => Self::Http,
             _ => return None,
         })
     }
 
     /// Hosts that show a session and hold none.
     pub(crate) fn is_presentation(self) -> bool {
-        matches!(self, Self::Tui | Self::Web | Self::Headless)
+        matches!(self, Self::Tui | Self::Web | Self::Headless | Self::Http)
     }
 }
 

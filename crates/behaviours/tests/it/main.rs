@@ -10,6 +10,7 @@ mod contributions;
 mod cycles;
 mod floods;
 mod hostile;
+mod http;
 mod identity;
 mod probe;
 mod raw;

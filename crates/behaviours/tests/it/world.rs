@@ -61,21 +61,30 @@ pub async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     panic!("{what}: it did not come true");
 }
 
+fn granted(attempt: &Attempt, workspaces: Workspaces, scope: Scope) -> Verdict {
+    Verdict::Granted(Granted {
+        owner: attempt.local_owner().into(),
+        workspaces,
+        scopes: Scopes::of([scope]),
+        credential: None,
+        issued: None,
+    })
+}
+
 fn pairing(workspace: &Arc<Mutex<Option<WorkspaceId>>>) -> Facet<ServerContext> {
     let workspace = Arc::clone(workspace);
     Facet::new("pairing", move |cx: ServerContext| {
         let workspace = Arc::clone(&workspace);
         async move {
             let method = move |attempt: Attempt| match attempt.bearer() {
-                Some("paired") => Verdict::Granted(Granted {
-                    owner: attempt.local_owner().into(),
-                    workspaces: Workspaces::Only(
-                        workspace.lock().unwrap().iter().cloned().collect(),
-                    ),
-                    scopes: Scopes::of([Scope::Operate]),
-                    credential: None,
-                    issued: None,
-                }),
+                Some("paired") => {
+                    let bound = workspace.lock().unwrap().iter().cloned().collect();
+                    granted(&attempt, Workspaces::Only(bound), Scope::Operate)
+                }
+                Some("operator" | "another operator") => {
+                    granted(&attempt, Workspaces::All, Scope::Operate)
+                }
+                Some("reader") => granted(&attempt, Workspaces::All, Scope::Read),
                 _ => Verdict::Unrecognised,
             };
             let method = Arc::new(method);
@@ -96,6 +105,11 @@ impl Listener for Socket {
 
 impl World {
     pub async fn start(via: Via) -> Self {
+        World::start_with(via, None).await
+    }
+
+    /// With connections that come another way too; only where workers come over loopback.
+    pub async fn start_with(via: Via, listener: Option<Box<dyn Listener>>) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let launcher = Arc::new(Launcher::new());
         let socket = scratch.path().join("server.sock");
@@ -111,10 +125,12 @@ impl World {
             .push(ManifestEntry::required("pairing", "1.0.0"));
         let mut facets = bezel_dist_server::facets();
         facets.push(pairing(&workspace));
-        let listener = (via == Via::Socket).then(|| {
-            let listener = UnixListener::bind(&socket).unwrap();
-            Box::new(Socket(listener)) as Box<dyn Listener>
-        });
+        let listener = (via == Via::Socket)
+            .then(|| {
+                let listener = UnixListener::bind(&socket).unwrap();
+                Box::new(Socket(listener)) as Box<dyn Listener>
+            })
+            .or(listener);
         let server = ServerHost::start(ServerOptions {
             manifest,
             facets,

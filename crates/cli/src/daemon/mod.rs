@@ -4,6 +4,7 @@ mod control;
 mod launch;
 mod leftovers;
 mod lock;
+mod port;
 mod removals;
 mod serve;
 mod serving;

@@ -12,7 +12,7 @@ use bezel_host_server::{
 };
 use bezel_plugin::Deadlines;
 use bezel_rpc::{PeerIdentity, Transport};
-use bezel_sockets::{UnixListener, WebSocketListener};
+use bezel_sockets::UnixListener;
 use bezel_telemetry::Process;
 use futures::future::BoxFuture;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use super::launch::ProcessLauncher;
 use super::lock::{ServerLock, StartLock};
+use super::port::Port;
 use super::removals::Removals;
 use super::serving::{self, Remote};
 use super::start::Announcement;
@@ -93,7 +94,7 @@ async fn run(
     let path = paths.socket().map_err(Failure::failed)?;
     let socket = UnixListener::bind(&path).map_err(Failure::failed)?;
     let port = match remote {
-        Some(remote) => Some(remote.listen().await?),
+        Some(remote) => Some(remote.listen(tasks.spawner()).await?),
         None => None,
     };
     let url = port.as_ref().map(|port| port.url().to_owned());
@@ -215,11 +216,11 @@ struct Open {
     socket: Option<UnixListener>,
     /// Hears when the socket's file goes.
     removals: Option<Removals>,
-    port: Option<WebSocketListener>,
+    port: Option<Port>,
 }
 
 impl Open {
-    fn new(path: PathBuf, socket: UnixListener, port: Option<WebSocketListener>) -> Self {
+    fn new(path: PathBuf, socket: UnixListener, port: Option<Port>) -> Self {
         Open {
             removals: removals(&path),
             path,
@@ -279,7 +280,7 @@ async fn local(socket: &mut Option<UnixListener>) -> io::Result<(Transport, Peer
     }
 }
 
-async fn next(port: &mut Option<WebSocketListener>) -> io::Result<(Transport, PeerIdentity)> {
+async fn next(port: &mut Option<Port>) -> io::Result<(Transport, PeerIdentity)> {
     match port {
         Some(port) => port.accept().await,
         None => std::future::pending().await,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bezel_access_contract::{AccessClient, PairOptions};
-use bezel_context::{Context, Scope};
+use bezel_context::{Context, Scope, Spawner};
 use bezel_rpc::{Connect, Credential};
-use bezel_sockets::{ServerTls, WebSocketListener, WebSocketOptions};
+use bezel_sockets::{ServerTls, WebSocketOptions};
 use serde::{Deserialize, Serialize};
 
 use super::lock::Owner;
+use super::port::Port;
 use crate::connect::join_through;
 use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
@@ -40,7 +41,7 @@ pub struct ServedFile(PathBuf);
 
 impl Remote {
     /// Takes the port.
-    pub async fn listen(self) -> Outcome<WebSocketListener> {
+    pub async fn listen(self, spawner: Spawner) -> Outcome<Port> {
         let tls = self
             .tls
             .map(|(certificate, key)| ServerTls::read(&certificate, &key))
@@ -50,9 +51,9 @@ impl Remote {
             tls,
             allow_insecure: self.allow_insecure,
             allowed_hosts: self.allowed_hosts,
+            site: None,
         };
-        let listening = WebSocketListener::bind(&self.listen, options).await;
-        listening.map_err(Failure::failed)
+        Port::bind(&self.listen, options, spawner).await
     }
 }
 

@@ -9,6 +9,7 @@ mod configuration;
 mod deaths;
 mod files;
 mod home;
+mod http;
 mod keys;
 mod namespaces;
 mod permissions;

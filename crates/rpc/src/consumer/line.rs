@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::held::HeldReference;
 use super::replicas::Replicas;
+use super::unread::Arrivals;
 use crate::error::{Envelope, ErrorCode, RpcError};
 use crate::limits::Limits;
 use crate::sync::lock;
@@ -49,9 +50,18 @@ struct Pending {
 
 struct Subscribed {
     route: Option<u64>,
-    replicas: Weak<Replicas>,
-    /// Bytes received since the window was last widened.
+    follower: Follower,
+    /// Bytes received, or taken, since the window was last widened.
     received: u64,
+}
+
+/// Where the frames of a subscription go.
+#[derive(Clone)]
+enum Follower {
+    /// Read as they come, which widens the window.
+    Replicas(Weak<Replicas>),
+    /// Kept until somebody takes them, which widens the window.
+    Unread(Weak<Arrivals>),
 }
 
 /// Ids are counted, so they need no mixing beyond one multiplication.
@@ -161,9 +171,22 @@ impl Line {
     /// Subscribes to a service; frames go to `replicas` until it is dropped or [`Line::unsubscribe`] is called.
     pub(crate) fn subscribe(
         &self,
-        mut header: Header<'_>,
+        header: Header<'_>,
         replicas: Weak<Replicas>,
     ) -> Result<u64, RpcError> {
+        self.begin(header, Follower::Replicas(replicas))
+    }
+
+    /// Subscribes to a service whose frames nobody here reads.
+    pub(super) fn subscribe_unread(
+        &self,
+        header: Header<'_>,
+        arrivals: &Arc<Arrivals>,
+    ) -> Result<u64, RpcError> {
+        self.begin(header, Follower::Unread(Arc::downgrade(arrivals)))
+    }
+
+    fn begin(&self, mut header: Header<'_>, follower: Follower) -> Result<u64, RpcError> {
         let mut inner = lock(&self.inner);
         inner.check(header.route)?;
         inner.last += 1;
@@ -174,7 +197,7 @@ impl Line {
             id,
             Subscribed {
                 route: header.route,
-                replicas,
+                follower,
                 received: 0,
             },
         );
@@ -245,25 +268,53 @@ impl Line {
             return;
         }
         let route = subscribed.route;
-        let replicas = subscribed.replicas.upgrade();
-        subscribed.received += payload.len() as u64;
-        let credit = (subscribed.received >= self.limits.window / 2)
-            .then(|| std::mem::take(&mut subscribed.received));
+        let follower = subscribed.follower.clone();
+        let credit = match follower {
+            Follower::Replicas(_) => subscribed.take(payload.len() as u64, self.limits.window),
+            Follower::Unread(_) => None,
+        };
         if header.kind == Kind::Closed {
             inner.subscriptions.remove(&header.id);
         }
         drop(inner);
-        if let Some(replicas) = replicas {
-            replicas.deliver(header, payload);
+        match follower {
+            Follower::Replicas(replicas) => {
+                if let Some(replicas) = replicas.upgrade() {
+                    replicas.deliver(header, payload);
+                }
+            }
+            Follower::Unread(arrivals) => {
+                if let Some(arrivals) = arrivals.upgrade() {
+                    arrivals.deliver(header, payload);
+                }
+            }
         }
         if let Some(credit) = credit
             && header.kind != Kind::Closed
         {
-            self.post(&Header {
-                credit: Some(credit),
-                ..Header::of(Kind::Credit, header.id, route)
-            });
+            self.widen(header.id, route, credit);
         }
+    }
+
+    /// So many bytes of an unread subscription were taken.
+    pub(super) fn consumed(&self, id: u64, bytes: u64) {
+        let mut inner = lock(&self.inner);
+        let Some(subscribed) = inner.subscriptions.get_mut(&id) else {
+            return;
+        };
+        let route = subscribed.route;
+        let credit = subscribed.take(bytes, self.limits.window);
+        drop(inner);
+        if let Some(credit) = credit {
+            self.widen(id, route, credit);
+        }
+    }
+
+    fn widen(&self, id: u64, route: Option<u64>, credit: u64) {
+        self.post(&Header {
+            credit: Some(credit),
+            ..Header::of(Kind::Credit, id, route)
+        });
     }
 
     /// Whether frames may go under `route`.
@@ -311,7 +362,7 @@ impl Line {
         for (_, pending) in ended {
             drop(pending.reply.send(Reply::Failed(error.clone())));
         }
-        lose_references(unfollowed);
+        lose(unfollowed, error);
     }
 
     /// Gives up everything: the connection has ended.
@@ -321,13 +372,14 @@ impl Line {
         let unfollowed = std::mem::take(&mut inner.subscriptions);
         let calls = std::mem::take(&mut inner.calls);
         drop(inner);
+        let unreached = disconnected();
         for (_, pending) in calls {
             drop(pending.reply.send(Reply::Failed(RpcError::new(
                 ErrorCode::Disconnected,
                 "the connection was lost while the call ran; whether it took effect is not known",
             ))));
         }
-        lose_references(unfollowed);
+        lose(unfollowed, &unreached);
     }
 }
 
@@ -350,11 +402,28 @@ impl Inner {
     }
 }
 
-/// Marks what references showed as stale: unlike services, they do not come back.
-fn lose_references(unfollowed: impl IntoIterator<Item = (u64, Subscribed)>) {
+impl Subscribed {
+    /// Counts what came; answers by how much to widen the window, if it is time.
+    fn take(&mut self, bytes: u64, window: u64) -> Option<u64> {
+        self.received += bytes;
+        (self.received >= window / 2).then(|| std::mem::take(&mut self.received))
+    }
+}
+
+/// Marks what references showed as stale: unlike services, they do not come back. Nor does what is unread.
+fn lose(unfollowed: impl IntoIterator<Item = (u64, Subscribed)>, error: &RpcError) {
     for (_, subscribed) in unfollowed {
-        if let Some(replicas) = subscribed.replicas.upgrade() {
-            replicas.lose_reference();
+        match subscribed.follower {
+            Follower::Replicas(replicas) => {
+                if let Some(replicas) = replicas.upgrade() {
+                    replicas.lose_reference();
+                }
+            }
+            Follower::Unread(arrivals) => {
+                if let Some(arrivals) = arrivals.upgrade() {
+                    arrivals.end(error.clone());
+                }
+            }
         }
     }
 }

@@ -5,10 +5,12 @@ mod line;
 mod namespace;
 mod proxy;
 mod replicas;
+mod unread;
 
 pub use held::HeldReference;
 pub use namespace::Remote;
 pub use proxy::Proxy;
+pub use unread::{Followed, Notice, UnreadError};
 
 pub(crate) use line::{IdHasher, Line};
 pub(crate) use namespace::{Namespace, Reach};

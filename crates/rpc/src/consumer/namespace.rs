@@ -57,6 +57,21 @@ impl Remote {
         self.check::<C>().is_ok().then(|| self.use_service())
     }
 
+    /// The way to a service of whatever version.
+    pub(super) fn reach_unread(&self, id: &str) -> Result<(Arc<Line>, Option<u64>), RpcError> {
+        match &lock(&self.0.inner).reach {
+            Reach::Down { code, message } => Err(RpcError::new(*code, *message)),
+            Reach::Up {
+                line,
+                route,
+                services,
+            } => match services.contains_key(id) {
+                true => Ok((Arc::clone(line), *route)),
+                false => Err(unknown_service(id)),
+            },
+        }
+    }
+
     /// Why the peer's service cannot be used now, if so: not connected, unknown, or another version.
     pub fn check<C: ServiceClient>(&self) -> Result<(), RpcError> {
         self.0.reach(C::descriptor()).map(drop)

@@ -26,6 +26,10 @@ fn a_document_has_every_member_with_its_scope_and_its_schemas() {
         "what may be left out is not required"
     );
     assert!(members["select"]["error"].is_object());
+    assert_eq!(
+        members["select"]["description"],
+        "Selects a model for the next request."
+    );
     assert!(document["$defs"]["ModelRef"].is_object());
     let text = document.to_string();
     for reference in text.split("\"$ref\":\"").skip(1) {

@@ -29,6 +29,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use tower_service::Service as _;
 
 use super::guard::{Denied, Guard};
+use super::site::{SITE, Site, Standing, Visitor};
 use super::tls::ServerTls;
 use super::{PATH, frames};
 
@@ -45,7 +46,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const MOST_HEAD: usize = 16 * 1024;
 
 /// How a listener serves.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct WebSocketOptions {
     /// Certificate and key; none for unencrypted connections.
     pub tls: Option<ServerTls>,
@@ -53,6 +54,8 @@ pub struct WebSocketOptions {
     pub allow_insecure: bool,
     /// Names that it answers to beside its own address and the loopback names.
     pub allowed_hosts: Vec<String>,
+    /// Answers what is under `/v1/`; none where there is nothing.
+    pub site: Option<Arc<dyn Site>>,
 }
 
 /// Why nobody listens.
@@ -91,6 +94,18 @@ type Stream = Box<dyn Duplex>;
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+
+impl std::fmt::Debug for WebSocketOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("WebSocketOptions")
+            .field("tls", &self.tls)
+            .field("allow_insecure", &self.allow_insecure)
+            .field("allowed_hosts", &self.allowed_hosts)
+            .field("site", &self.site.is_some())
+            .finish()
+    }
+}
 
 /// Takes WebSocket connections. Dropping it frees the port; connections that were accepted go on.
 #[derive(Debug)]
@@ -142,7 +157,7 @@ impl WebSocketListener {
         let tasks = TaskScope::new();
         let door = Arc::new(Door {
             tls: options.tls.map(|tls| TlsAcceptor::from(tls.0)),
-            routes: routes(guard),
+            routes: routes(guard, options.site),
             waiting: Mutex::default(),
             ready: sender,
         });
@@ -236,15 +251,22 @@ impl Door {
     }
 
     async fn admit(&self, stream: TcpStream, address: IpAddr, place: Place) {
-        let upgraded = match tokio::time::timeout(HANDSHAKE, self.upgrade(stream)).await {
-            Ok(Ok(Some(socket))) => socket,
-            Ok(Ok(None)) => return,
-            Ok(Err(error)) => {
-                return tracing::debug!(%address, %error, "a connection broke on its way");
+        let standing = Standing::new(place);
+        let served = tokio::select! {
+            biased;
+            served = self.upgrade(stream, standing.visitor(address)) => served,
+            () = standing.overdue(HANDSHAKE) => {
+                return tracing::debug!(%address, "a connection took too long on its way");
             }
-            Err(_) => return tracing::debug!(%address, "a connection took too long on its way"),
         };
-        drop(place);
+        let upgraded = match served {
+            Ok(Some(socket)) => socket,
+            Ok(None) => return,
+            Err(error) => {
+                return tracing::debug!(%address, %error, "a connection broke");
+            }
+        };
+        standing.let_in();
         let accepted = (frames::transport(upgraded), PeerIdentity::network(address));
         if self.ready.send(accepted).await.is_err() {
             tracing::debug!(%address, "a connection came when the listener ended");
@@ -255,6 +277,7 @@ impl Door {
     async fn upgrade(
         &self,
         stream: TcpStream,
+        visitor: Visitor,
     ) -> Result<Option<WebSocketStream<Stream>>, Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
         let stream: Stream = match &self.tls {
@@ -265,6 +288,7 @@ impl Door {
         let (routes, fill) = (self.routes.clone(), slot.clone());
         let service = hyper::service::service_fn(move |mut request: hyper::Request<_>| {
             request.extensions_mut().insert(fill.clone());
+            request.extensions_mut().insert(visitor.clone());
             // A router is always ready.
             routes.clone().call(request)
         });
@@ -290,7 +314,7 @@ impl Door {
 }
 
 /// A connection's place among those on their way. Dropping it makes room for another.
-struct Place {
+pub(super) struct Place {
     door: Arc<Door>,
     address: IpAddr,
 }
@@ -341,14 +365,19 @@ impl Slot {
     }
 }
 
-fn routes(guard: Guard) -> Router {
-    Router::new()
-        .route(PATH, any(connect))
+fn routes(guard: Guard, site: Option<Arc<dyn Site>>) -> Router {
+    let routes = Router::new().route(PATH, any(connect));
+    let routes = match site {
+        Some(site) => routes.route(SITE, any(move |request| answer(Arc::clone(&site), request))),
+        None => routes,
+    };
+    routes
         .fallback(hint)
         .layer(axum::middleware::from_fn_with_state(Arc::new(guard), admit))
 }
 
 async fn admit(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let visitor = request.extensions().get::<Visitor>().cloned();
     let mut response = match guard.check(request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(Denied { status, reason }) => {
@@ -356,12 +385,20 @@ async fn admit(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
             (status, reason).into_response()
         }
     };
-    // One request per connection: nothing here is worth keeping one for.
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+    // One request per connection, but for those who showed a credential.
+    let stays = visitor.is_some_and(|visitor| visitor.is_let_in());
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS && !stays {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
     response
+}
+
+async fn answer(site: Arc<dyn Site>, request: Request) -> Response {
+    match request.extensions().get::<Visitor>().cloned() {
+        Some(visitor) => site.answer(request, visitor).await,
+        None => hint().await,
+    }
 }
 
 async fn connect(mut request: Request) -> Response {

@@ -5,4 +5,5 @@
 mod frames;
 mod hostile;
 mod port;
+mod site;
 mod stage;

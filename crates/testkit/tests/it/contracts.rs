@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bezel_host_http::openapi::{self, Provided};
 use bezel_rpc::{ServiceClient, ServiceDescriptor};
+use serde_json::Value;
 
 fn descriptors() -> Vec<&'static ServiceDescriptor> {
     vec![
@@ -73,6 +75,45 @@ fn the_committed_documents_are_those_of_the_contracts() {
             "docs/contracts/{name} is out of date: {hint}"
         );
     }
+}
+
+/// The contracts of the product that the server itself provides; the others are those of sessions.
+const OF_THE_SERVER: &[&str] = &[
+    "access",
+    "server",
+    "session-directory",
+    "session-management",
+    "session-record",
+];
+/// Contracts of no product.
+const OF_NO_PRODUCT: &[&str] = &["todos"];
+
+/// What the product answers over HTTP. A process test compares it with what a server really announces.
+#[test]
+fn the_committed_openapi_document_is_that_of_the_contracts() {
+    let contracts: Vec<(&str, Value)> = descriptors()
+        .into_iter()
+        .filter(|contract| !OF_NO_PRODUCT.contains(&contract.id))
+        .map(|contract| (contract.id, contract.document().unwrap()))
+        .collect();
+    let provided: Vec<Provided<'_>> = contracts
+        .iter()
+        .map(|(id, contract)| Provided {
+            contract,
+            by_sessions: !OF_THE_SERVER.contains(id),
+        })
+        .collect();
+    let document = openapi::document(env!("CARGO_PKG_VERSION"), &provided);
+    let current = format!("{}\n", serde_json::to_string_pretty(&document).unwrap());
+    let file = root().join("docs/openapi.json");
+    if std::env::var_os("BEZEL_BLESS").is_some() {
+        fs::write(&file, &current).unwrap();
+    }
+    let committed = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        committed == current,
+        "docs/openapi.json is out of date: run this test with BEZEL_BLESS=1"
+    );
 }
 
 /// The list above is written by hand: the sources say whether it is complete.

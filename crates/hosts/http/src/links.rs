@@ -198,10 +198,13 @@ impl Links {
         })
     }
 
-    /// Ends links that nobody used for a while, until there is none left.
+    /// Ends links that nobody used for a while, until there is none left or nobody takes connections any more.
     async fn sweep(&self) {
         loop {
-            tokio::time::sleep(SWEEP).await;
+            tokio::select! {
+                () = tokio::time::sleep(SWEEP) => {}
+                () = self.0.visitors.closed() => return,
+            }
             let mut open = lock(&self.0.open);
             let idle: Vec<_> = open
                 .entries

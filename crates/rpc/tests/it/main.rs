@@ -22,3 +22,4 @@ mod stage;
 mod state;
 mod strangers;
 mod trace;
+mod unread;

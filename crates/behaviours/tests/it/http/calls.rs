@@ -1,5 +1,7 @@
 //! Requests that are calls: what they answer, what they are refused, how they end.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::Request;
 use bezel_context::Context;
@@ -405,4 +407,28 @@ async fn a_client_whose_access_is_taken_back_is_out_at_once() {
     );
     let answer = http.get(&token, "/v1/server/session-directory/state").await;
     assert_eq!(answer.status, 401, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_client_goes_a_while_after_its_last_request_and_not_while_it_reads_a_stream() {
+    let http = Http::start().await;
+    let directory = "/v1/server/session-directory/state";
+    assert_eq!(http.get("operator", directory).await.status, 200);
+    let stream = http.stream("another operator", directory).await;
+    wait_until("both are there", || http.world.server.status().clients == 2).await;
+    let clients = async |expected: u32| {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(61)).await;
+        tokio::time::advance(Duration::from_secs(16)).await;
+        tokio::time::resume();
+        wait_until("some have gone", || {
+            http.world.server.status().clients == expected
+        })
+        .await;
+    };
+    clients(1).await;
+    drop(stream);
+    clients(0).await;
+    // Who comes again is let in again.
+    assert_eq!(http.get("operator", directory).await.status, 200);
 }

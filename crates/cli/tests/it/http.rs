@@ -169,6 +169,12 @@ async fn announced(url: &str, token: &str, session: &str) -> BTreeSet<String> {
     }
 }
 
+/// The ids of a transcript's items.
+fn ids(transcript: &Value) -> Vec<&str> {
+    let items = transcript["items"].as_array().unwrap().iter();
+    items.map(|item| item["id"].as_str().unwrap()).collect()
+}
+
 const ANYWHERE: &[&str] = &["--listen", "127.0.0.1:0"];
 
 #[test]
@@ -213,7 +219,7 @@ fn a_program_pairs_begins_a_session_prompts_follows_and_reads_over_one_connectio
         let mut asking = Asking::of(&server, &token);
         let again = asking.get(&at("transcript/state"));
         assert!(matches!(again.status, 200 | 503), "{}", again.body);
-        (again.status == 200).then(|| assert_eq!(again.body["items"], state.body["items"]))
+        (again.status == 200).then(|| assert_eq!(ids(&again.body), ids(&state.body)))
     });
 }
 

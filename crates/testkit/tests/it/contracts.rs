@@ -24,6 +24,7 @@ fn descriptors() -> Vec<&'static ServiceDescriptor> {
         bezel_sessions_contract::SessionManagementClient::descriptor(),
         bezel_sessions_contract::SessionProcessClient::descriptor(),
         bezel_sessions_contract::SessionRecordClient::descriptor(),
+        bezel_sessions_contract::SessionUpkeepClient::descriptor(),
         bezel_transcript_contract::TranscriptClient::descriptor(),
         bezel_permissions_contract::PermissionsClient::descriptor(),
         bezel_question_contract::QuestionsClient::descriptor(),
@@ -84,6 +85,7 @@ const OF_THE_SERVER: &[&str] = &[
     "session-directory",
     "session-management",
     "session-record",
+    "session-upkeep",
 ];
 /// Contracts of no product.
 const OF_NO_PRODUCT: &[&str] = &["todos"];

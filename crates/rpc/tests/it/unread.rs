@@ -28,11 +28,11 @@ on_every_transport! {
         let none = r#"{"model":{"provider":"p","model_id":"nothing"}}"#;
         assert_eq!(code("models", "select", none).await, ("unknown_model".into(), true));
         // What is not strict never leaves.
-        stage.received.lock().unwrap().clear();
+        stage.received.lock().expect("lock").clear();
         for loose in [r#"{"text":"a","text":"b"}"#, "{", "{} {}"] {
             assert_eq!(code("models", "echo", loose).await, ("invalid_arguments".into(), false));
         }
-        assert!(stage.received.lock().unwrap().is_empty());
+        assert!(stage.received.lock().expect("lock").is_empty());
     }
 
     async fn an_unread_subscription_has_every_cell_first_and_ends_with_its_reason(stage: Stage) {

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    Access, AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef,
-    OperationId, RequestOptions, ResultContent, ToolResultMessage, UserMessage,
+ Access, AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef, OperationId, RequestOptions, ResultContent, ToolResultMessage, UserMessage, Replay,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -49,6 +48,8 @@ pub struct PendingCall {
     pub tool: Arc<str>,
     /// Arguments, valid against the tool's schema.
     pub arguments: Arc<Value>,
+    /// What the tool says of running such a call again.
+    pub replay: Replay,
 }
 
 /// What a hook before a tool says.

@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_plugin::{FacetError, FacetScope};
-use bezel_session_types::{
-    Access, AssistantMessage, CompactionReason, EntryId, InvocationId, Message, OperationId,
-    RequestOptions, ToolOutput, UserMessage,
-};
+use bezel_session_types::{Access, AssistantMessage, CompactionReason, EntryId, InvocationId, Message, OperationId, RequestOptions, ToolOutput, UserMessage, Replay};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -25,6 +22,8 @@ pub struct ToolCallView {
     pub tool: Arc<str>,
     /// The arguments, valid against the schema.
     pub arguments: Arc<Value>,
+    /// What the tool says of running such a call again.
+    pub replay: Replay,
 }
 
 /// What a hook makes of a call.

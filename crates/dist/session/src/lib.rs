@@ -18,6 +18,7 @@ pub fn facets() -> Vec<SessionFacet> {
         bezel_files_session::facet(),
         bezel_blobs_session::facet(),
         bezel_permissions_session::facet(),
+        bezel_rewind_session::facet(),
         bezel_policy_session::facet(),
         bezel_sessions_session::facet(),
         bezel_chat_session::facet(),

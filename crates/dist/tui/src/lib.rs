@@ -18,6 +18,7 @@ pub fn facets() -> Vec<TuiFacet> {
         bezel_transcript_tui::facet(),
         bezel_tree_tui::facet(),
         bezel_usage_tui::facet(),
+        bezel_rewind_tui::facet(),
         bezel_chat_tui::facet(),
     ]
 }

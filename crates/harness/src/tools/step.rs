@@ -226,6 +226,7 @@ impl Run {
                 invocation_id: call.invocation_id.clone(),
                 tool: call.tool.as_str().into(),
                 arguments,
+                replay: registered.tool.spec().replay,
             };
             ClearedCall {
                 index,

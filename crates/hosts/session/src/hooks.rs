@@ -175,6 +175,7 @@ fn view(call: &PendingCall) -> ToolCallView {
         invocation: call.invocation_id.clone(),
         tool: Arc::clone(&call.tool),
         arguments: Arc::clone(&call.arguments),
+        replay: call.replay,
     }
 }
 

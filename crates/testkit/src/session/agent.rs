@@ -11,8 +11,7 @@ use bezel_api_session::{
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::{
-    Access, CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
-    QueuedMessage, RunState, SessionId, ThinkingLevel, UserMessage,
+ Access, CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId, QueuedMessage, RunState, SessionId, ThinkingLevel, UserMessage, Replay,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -178,6 +177,7 @@ impl FakeAgent {
             invocation: InvocationId::new("call"),
             tool: tool.into(),
             arguments: Arc::new(arguments),
+            replay: Replay::Never,
         };
         let mut verdict = BeforeTool::Continue;
         for hook in hooks {

@@ -19,6 +19,7 @@ fn descriptors() -> Vec<&'static ServiceDescriptor> {
         bezel_models_contract::ModelsClient::descriptor(),
         bezel_policy_contract::ServerControlClient::descriptor(),
         bezel_sessions_contract::SessionCopiesClient::descriptor(),
+        bezel_rewind_contract::RewindClient::descriptor(),
         bezel_sessions_contract::SessionDirectoryClient::descriptor(),
         bezel_sessions_contract::SessionForkClient::descriptor(),
         bezel_sessions_contract::SessionManagementClient::descriptor(),

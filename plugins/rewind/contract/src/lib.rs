@@ -1,0 +1,202 @@
+//! The rewind service: checkpoints of the session's directory, and taking the agent's changes back.
+//!
+//! Before the first tool of a turn that may change files, the directory is recorded. `stage` puts the files
+//! that the agent changed since a message back to what they were before it, and keeps what they are now;
+//! `clear` undoes that byte for byte; `commit` makes it final. Files that the agent did not change are never
+//! written. What ignore files of git name, `.git` itself and files over [`LARGEST_FILE`] are left alone.
+
+use bezel_rpc::{Context, State, service};
+use bezel_session_types::EntryId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Files larger than this, in bytes, are left alone and named.
+pub const LARGEST_FILE: u64 = 10 * 1024 * 1024;
+
+/// The checkpoints of one session.
+#[service("rewind", version = "1.0")]
+pub trait Rewind {
+    /// What can be gone back to, and what is staged.
+    fn state(&self) -> State<RewindState>;
+
+    /// What [`stage`](Rewind::stage) would do, with the differences. Changes nothing.
+    #[scope(read)]
+    async fn preview(&self, cx: &Context, message: EntryId) -> Result<Preview, RewindError>;
+
+    /// Puts the files back to how they were before the turn of `message`. Staging again goes elsewhere from
+    /// there; what [`clear`](Rewind::clear) brings back stays what it was before the first. A file that was
+    /// edited after the agent's last change is left alone and named, unless `force`.
+    #[scope(operate)]
+    async fn stage(
+        &self,
+        cx: &Context,
+        message: EntryId,
+        force: bool,
+    ) -> Result<Staged, RewindError>;
+
+    /// Brings back what the files were before they were staged. Refused with
+    /// [`RewindError::Edited`] when one was edited since, unless `force`.
+    #[scope(operate)]
+    async fn clear(&self, cx: &Context, force: bool) -> Result<Restored, RewindError>;
+
+    /// Keeps the files as staged. They can no longer be cleared.
+    #[scope(operate)]
+    async fn commit(&self, cx: &Context) -> Result<Restored, RewindError>;
+}
+
+/// What can be gone back to, and what is staged.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RewindState {
+    /// Whether files can be rewound here.
+    pub availability: Availability,
+    /// The person's messages of the conversation, oldest first; the newest hundred.
+    pub points: Vec<Point>,
+    /// What is staged.
+    pub staged: Option<Staged>,
+    /// Why the newest checkpoint could not be taken: the agent's changes of that turn stay.
+    pub problem: Option<String>,
+    /// What the newest checkpoint does not hold and why; at most twenty.
+    pub left_alone: Vec<LeftAlone>,
+}
+
+/// Whether files can be rewound.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Availability {
+    /// They can.
+    #[default]
+    Available,
+    /// They cannot.
+    Unavailable {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// One message to go back to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// The message's entry.
+    pub message: EntryId,
+    /// The beginning of its text.
+    pub text: String,
+    /// When it was said, milliseconds since 1970.
+    pub at: i64,
+    /// How many files its turn changed.
+    pub files: u32,
+    /// How many files differ through the agent from what they were before it.
+    pub files_since: u32,
+    /// Why what its turn changed is not known, where it is not.
+    pub problem: Option<String>,
+}
+
+/// What staging a message does, before it is done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Preview {
+    /// What would be written, by path.
+    pub files: Vec<FileChange>,
+    /// What would be left alone though the agent changed it.
+    pub left_alone: Vec<LeftAlone>,
+    /// Turns since the message whose changes are not known, and why.
+    pub gaps: Vec<String>,
+}
+
+/// What was put back and can be undone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Staged {
+    /// Back to before this message.
+    pub message: EntryId,
+    /// The beginning of its text.
+    pub text: String,
+    /// Which files differ from what they were, by path; without differences in [`RewindState`].
+    pub files: Vec<FileChange>,
+    /// What was left alone though the agent changed it.
+    pub left_alone: Vec<LeftAlone>,
+    /// Turns since the message whose changes are not known, and why.
+    pub gaps: Vec<String>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Restored {
+    /// How many files it concerned.
+    pub files: u32,
+    /// What could not be written, and why.
+    pub left_alone: Vec<LeftAlone>,
+}
+
+/// How one file differs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FileChange {
+    /// Relative to the session's directory; what is no UTF-8 is shown as `�`.
+    pub path: String,
+    /// What happens to it.
+    pub kind: ChangeKind,
+    /// Lines that come.
+    pub added: u32,
+    /// Lines that go.
+    pub removed: u32,
+    /// A unified difference from now to then; empty for what is no text, too long, or not asked for.
+    pub patch: String,
+}
+
+/// What happens to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// It comes back.
+    Created,
+    /// It goes.
+    Removed,
+    /// It gets other content.
+    Changed,
+    /// It gets other permissions.
+    Mode,
+    /// It becomes something else: a file, a link, a directory.
+    Replaced,
+}
+
+/// Something that is left as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftAlone {
+    /// Relative to the session's directory.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why nothing was done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum RewindError {
+    /// Files cannot be rewound here.
+    #[error("files cannot be rewound: {reason}")]
+    Unavailable {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The session runs.
+    #[error("the session is busy: wait until it is done, or interrupt it")]
+    Busy,
+    /// The conversation has no such message.
+    #[error("the conversation has no message {message} to go back to")]
+    UnknownMessage {
+        /// Which.
+        message: EntryId,
+    },
+    /// Nothing is staged.
+    #[error("nothing is rewound: there is nothing to undo or to keep")]
+    NothingStaged,
+    /// Files were edited after they were put back. Nothing was done.
+    #[error("edited since they were put back: {}. Keep them, or undo with force", .paths.join(", "))]
+    Edited {
+        /// Which.
+        paths: Vec<String>,
+    },
+    /// It could not be done; what was begun is finished at the next start.
+    #[error("{message}")]
+    Failed {
+        /// What was attempted, on what, and what to do.
+        message: String,
+    },
+}

@@ -1,0 +1,101 @@
+//! The session facet: who is told when.
+
+use std::sync::Arc;
+
+use bezel_api_session::{BeforeTool, EventBody, Facet, FacetError, SessionContext, SessionFacet};
+use bezel_rewind_contract::{RewindClient, RewindState};
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use crate::desk::{Desk, may_change_files, search_path};
+use crate::history::History;
+use crate::rewinder::Setting;
+use crate::service::RewindService;
+
+/// Configuration of the plugin.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RewindConfig {
+    /// Directories of more files get no checkpoints; what git ignores does not count.
+    most_files: usize,
+    /// Nor do those with more new content at once, in MiB.
+    most_mebibytes: u64,
+}
+
+impl Default for RewindConfig {
+    fn default() -> Self {
+        RewindConfig {
+            most_files: 100_000,
+            most_mebibytes: 1024,
+        }
+    }
+}
+
+/// The session facet of rewind.
+pub fn facet() -> SessionFacet {
+    Facet::new("rewind", setup).provides::<RewindClient>()
+}
+
+async fn setup(cx: SessionContext) -> Result<(), FacetError> {
+    let config: RewindConfig = cx.config()?;
+    let identity = cx.agent.identity();
+    let records = identity.output_directory.join("rewind");
+    // The session's own database is beside its outputs: where the directory holds both, neither is recorded.
+    let own = identity.output_directory.parent().map(ToOwned::to_owned);
+    let setting = Setting {
+        root: identity.directory.clone(),
+        without: own
+            .into_iter()
+            .chain([identity.output_directory.clone()])
+            .collect(),
+        records,
+        path: search_path(cx.agent.environment().get("PATH")),
+        most_entries: config.most_files,
+        most_bytes: config.most_mebibytes * 1024 * 1024,
+    };
+    let cell = cx.state_cell(RewindState::default());
+    let history = History::new(cx.agent.tree());
+    let desk = Arc::new(Desk::new(cx.agent.main(), history, cell, setting));
+    desk.look_for_git();
+    cx.provide(RewindClient::new(RewindService {
+        desk: Arc::clone(&desk),
+    }));
+
+    let before = Arc::clone(&desk);
+    cx.agent.hooks().before_tool(move |cx, call| {
+        let desk = Arc::clone(&before);
+        async move {
+            if may_change_files(&call) {
+                desk.before_changes(&cx).await;
+            }
+            Ok(BeforeTool::Continue)
+        }
+    });
+
+    let ended = Arc::new(Notify::new());
+    let notify = Arc::clone(&ended);
+    cx.agent.events().subscribe(move |events| {
+        let is_end = |body: &EventBody| matches!(body, EventBody::RunEnded(_));
+        if events.iter().any(|event| is_end(&event.body)) {
+            notify.notify_one();
+        }
+    });
+    let spawner = cx.spawner().clone();
+    cx.on_activate(move || async move {
+        spawner.spawn("rewind", async move {
+            // What a crash has left in the middle is finished before anybody asks.
+            if desk.has_records() {
+                match desk.check_idle() {
+                    Ok(()) => desk.after_run().await,
+                    Err(_) => desk.publish().await,
+                }
+            }
+            loop {
+                ended.notified().await;
+                desk.after_run().await;
+            }
+        });
+        Ok(())
+    });
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! Writing files of the session's directory: one path at a time, each from what it is known to be.
+
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::git::{GitError, ObjectStore, Reader};
+use crate::snapshot::look_at;
+use crate::tree::{Node, TreePath};
+
+/// How the names of unfinished files begin. They are in no checkpoint.
+pub(crate) const TEMPORARY: &str = ".bezel-rewind-";
+
+/// What happens to one path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Move {
+    /// Where.
+    pub(crate) path: TreePath,
+    /// What stands there.
+    pub(crate) from: Option<Node>,
+    /// What will stand there.
+    pub(crate) to: Option<Node>,
+}
+
+/// What was not done, and why.
+pub(crate) type Left = Vec<(TreePath, String)>;
+
+/// Does all moves. Each is done in one step, and not at all where something else stands than is known, unless
+/// `force`. Doing it again does what is not done yet. Fails before the first where a content is lost.
+pub(crate) fn apply(
+    root: &Path,
+    store: &ObjectStore,
+    moves: &[Move],
+    force: bool,
+) -> Result<Left, GitError> {
+    let mut reader = store.read()?;
+    for kept in moves.iter().filter_map(|step| match &step.to {
+        Some(Node::File { blob, .. }) => Some(blob),
+        _ => None,
+    }) {
+        reader.blob(kept)?;
+    }
+    let mut apply = Apply {
+        root,
+        reader,
+        force,
+        left: Vec::new(),
+    };
+    apply.sweep(moves);
+    // What goes, from the inside out; then what comes, from the outside in; permissions of directories last,
+    // since they may forbid writing into them.
+    let mut going: Vec<&Move> = moves.iter().filter(|step| goes(step)).collect();
+    going.sort_by(|one, other| other.path.cmp(&one.path));
+    for step in going {
+        apply.attempt(step, Apply::remove)?;
+    }
+    for step in moves.iter().filter(|step| step.to.is_some()) {
+        apply.attempt(step, Apply::make)?;
+    }
+    for step in moves.iter().rev().filter(|step| is_directory(&step.to)) {
+        apply.attempt(step, Apply::permit)?;
+    }
+    Ok(apply.left)
+}
+
+/// Whether something has to go before what comes can come.
+fn goes(step: &Move) -> bool {
+    let kind = |node: &Option<Node>| node.as_ref().map(std::mem::discriminant);
+    step.from.is_some() && kind(&step.from) != kind(&step.to)
+}
+
+enum Failure {
+    /// This path stays, the rest goes on.
+    Left(String),
+    Git(GitError),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Left(match error.kind() {
+            io::ErrorKind::DirectoryNotEmpty => {
+                "the directory holds files that are left alone".into()
+            }
+            _ => format!("it could not be written: {error}"),
+        })
+    }
+}
+
+struct Apply<'store> {
+    root: &'store Path,
+    reader: Reader,
+    force: bool,
+    left: Left,
+}
+
+impl Apply<'_> {
+    fn attempt(
+        &mut self,
+        step: &Move,
+        work: fn(&mut Self, &Move) -> Result<(), Failure>,
+    ) -> Result<(), GitError> {
+        if self.left.iter().any(|(path, _)| *path == step.path) {
+            return Ok(());
+        }
+        let done = self
+            .real_parents(&step.path)
+            .and_then(|()| work(self, step));
+        match done {
+            Ok(()) => Ok(()),
+            Err(Failure::Left(reason)) => {
+                self.left.push((step.path.clone(), reason));
+                Ok(())
+            }
+            Err(Failure::Git(error)) => Err(error),
+        }
+    }
+
+    /// Whether the path may be touched: true when there is something to do.
+    fn stands(&self, step: &Move) -> Result<bool, Failure> {
+        let stands = look_at(&step.path.within(self.root)).into_node();
+        if stands == step.to {
+            return Ok(false);
+        }
+        if stands == step.from || stands.is_none() && goes(step) {
+            return Ok(true);
+        }
+        match stands {
+            // Its permissions alone are in the way, and a directory loses nothing.
+            Some(Node::Directory { .. }) if is_directory(&step.from) => Ok(true),
+            Some(Node::Unkept { reason }) => Err(Failure::Left(format!(
+                "what stands there is not kept: {reason}"
+            ))),
+            _ if self.force => Ok(true),
+            _ => Err(Failure::Left(
+                "it was edited since, or is ignored now".into(),
+            )),
+        }
+    }
+
+    fn remove(&mut self, step: &Move) -> Result<(), Failure> {
+        if !self.stands(step)? {
+            return Ok(());
+        }
+        let path = step.path.within(self.root);
+        let removed = match path.symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() => std::fs::remove_dir(&path),
+            Ok(_) => std::fs::remove_file(&path),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
+    fn make(&mut self, step: &Move) -> Result<(), Failure> {
+        let Some(to) = &step.to else { return Ok(()) };
+        if !self.stands(step)? {
+            return Ok(());
+        }
+        let path = step.path.within(self.root);
+        let parent = path.parent().unwrap_or(self.root);
+        match to {
+            Node::Directory { .. } => match std::fs::create_dir_all(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    Err(Failure::Left("something else stands there".into()))
+                }
+                made => Ok(made?),
+            },
+            Node::Link { target } => {
+                std::fs::create_dir_all(parent)?;
+                let temporary = tempfile::Builder::new()
+                    .prefix(TEMPORARY)
+                    .make_in(parent, |path| symlink(target.as_path(), path))?;
+                temporary.persist(&path).map_err(|error| error.error)?;
+                Ok(())
+            }
+            Node::File { mode, blob } => {
+                std::fs::create_dir_all(parent)?;
+                let content = self.reader.blob(blob).map_err(Failure::Git)?;
+                let mut file = tempfile::Builder::new()
+                    .prefix(TEMPORARY)
+                    .tempfile_in(parent)?;
+                file.write_all(&content)?;
+                file.as_file()
+                    .set_permissions(Permissions::from_mode(*mode))?;
+                file.as_file().sync_data()?;
+                file.persist(&path).map_err(|error| error.error)?;
+                Ok(())
+            }
+            Node::Unkept { reason } => Err(Failure::Left(reason.to_string())),
+        }
+    }
+
+    fn permit(&mut self, step: &Move) -> Result<(), Failure> {
+        let Some(Node::Directory { mode }) = &step.to else {
+            return Ok(());
+        };
+        let path = step.path.within(self.root);
+        if path.symlink_metadata()?.is_dir() {
+            std::fs::set_permissions(&path, Permissions::from_mode(*mode))?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is written through a link: that would be somewhere else.
+    fn real_parents(&self, path: &TreePath) -> Result<(), Failure> {
+        let mut parent = path.parent();
+        while let Some(directory) = parent {
+            match directory.within(self.root).symlink_metadata() {
+                Ok(metadata) if metadata.is_symlink() => {
+                    return Err(Failure::Left(format!("{directory} is a link now")));
+                }
+                _ => parent = directory.parent(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes unfinished files that an earlier attempt has left beside what it was to write.
+    fn sweep(&self, moves: &[Move]) {
+        let mut folders: Vec<_> = moves.iter().map(|step| step.path.parent()).collect();
+        folders.sort_unstable();
+        folders.dedup();
+        for folder in folders {
+            let folder = folder.map_or(self.root.to_owned(), |folder| folder.within(self.root));
+            let Ok(entries) = std::fs::read_dir(folder) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                if name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())
+                    && let Err(error) = std::fs::remove_file(entry.path())
+                {
+                    tracing::debug!(%error, path = %entry.path().display(), "an unfinished file stays");
+                }
+            }
+        }
+    }
+}
+
+fn is_directory(node: &Option<Node>) -> bool {
+    node.as_ref().is_some_and(Node::is_directory)
+}

@@ -1,0 +1,221 @@
+//! Walking the directory: what is there, without what is left alone.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ignore::{WalkBuilder, WalkState};
+use serde::{Deserialize, Serialize};
+
+use crate::restore::TEMPORARY;
+use crate::tree::TreePath;
+
+/// Threads of a walk. They live only while it runs.
+const MOST_THREADS: usize = 4;
+
+/// What tells that a file has not changed since it was read, without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stat {
+    /// In bytes.
+    pub(crate) size: u64,
+    /// Nanoseconds since 1970.
+    pub(crate) modified: i64,
+    /// Of the inode, nanoseconds since 1970.
+    pub(crate) changed: i64,
+    pub(crate) inode: u64,
+    pub(crate) device: u64,
+    /// The twelve permission bits.
+    pub(crate) mode: u32,
+}
+
+/// What kind of thing was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Link,
+    Directory,
+    Special,
+}
+
+/// Something that was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) path: TreePath,
+    pub(crate) kind: Kind,
+    pub(crate) stat: Stat,
+}
+
+/// What a walk looks at.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    /// The directory, absolute and without links.
+    pub(crate) root: PathBuf,
+    /// Never entered, absolute: where Bezel keeps this session.
+    pub(crate) without: Vec<PathBuf>,
+    /// More is too much.
+    pub(crate) most_entries: usize,
+}
+
+/// Why a walk gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScanError {
+    /// The directory itself cannot be read.
+    #[error("cannot list {}: {source}", .root.display())]
+    Unreadable {
+        /// Which.
+        root: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is too much.
+    #[error("there are more than {most} files in {}, git's ignored ones not counted", .root.display())]
+    TooMany {
+        /// Where.
+        root: PathBuf,
+        /// The limit.
+        most: usize,
+    },
+    /// It was told to stop.
+    #[error("it took too long")]
+    Stopped,
+}
+
+/// Everything below the directory in order of paths, and the directories that could not be listed.
+pub(crate) fn scan(
+    scope: &Scope,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Vec<Found>, Vec<TreePath>), ScanError> {
+    let root = &scope.root;
+    let unreadable = |source| ScanError::Unreadable {
+        root: root.clone(),
+        source,
+    };
+    std::fs::read_dir(root).map_err(unreadable)?;
+    let found: Mutex<Vec<Found>> = Mutex::default();
+    let closed: Mutex<Vec<TreePath>> = Mutex::default();
+    let count = AtomicUsize::new(0);
+    let threads =
+        std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
+    let without = scope.without.clone();
+    let walk = WalkBuilder::new(root)
+        .hidden(false)
+        .ignore(false)
+        .require_git(false)
+        .same_file_system(true)
+        .filter_entry(move |entry| {
+            entry.depth() == 0
+                || !(entry.file_name().as_bytes().eq_ignore_ascii_case(b".git")
+                    || entry
+                        .file_name()
+                        .as_bytes()
+                        .starts_with(TEMPORARY.as_bytes())
+                    || without.iter().any(|path| path == entry.path()))
+        })
+        .threads(threads)
+        .build_parallel();
+    walk.run(|| {
+        let mut batch = Batch {
+            found: Vec::new(),
+            all: &found,
+        };
+        let (closed, count) = (&closed, &count);
+        Box::new(move |entry| {
+            if stop.load(Ordering::Relaxed) {
+                return WalkState::Quit;
+            }
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    if let Some(path) = failed_path(&error).and_then(|path| below(path, root)) {
+                        lock(closed).push(path);
+                    }
+                    return WalkState::Continue;
+                }
+            };
+            // What has vanished since it was listed is not there.
+            if let (Some(path), Ok(metadata)) = (below(entry.path(), root), entry.metadata()) {
+                if count.fetch_add(1, Ordering::Relaxed) >= scope.most_entries {
+                    return WalkState::Quit;
+                }
+                batch.found.push(Found {
+                    path,
+                    kind: kind(&metadata),
+                    stat: Stat::of(&metadata),
+                });
+            }
+            WalkState::Continue
+        })
+    });
+    if stop.load(Ordering::Relaxed) {
+        return Err(ScanError::Stopped);
+    }
+    if count.load(Ordering::Relaxed) >= scope.most_entries {
+        return Err(ScanError::TooMany {
+            root: root.clone(),
+            most: scope.most_entries,
+        });
+    }
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    let closed = closed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((found, closed))
+}
+
+/// What one thread of the walk found; handed over when it ends.
+struct Batch<'all> {
+    found: Vec<Found>,
+    all: &'all Mutex<Vec<Found>>,
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        lock(self.all).append(&mut self.found);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failed_path(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+            failed_path(err)
+        }
+        _ => None,
+    }
+}
+
+fn below(path: &Path, root: &Path) -> Option<TreePath> {
+    let relative = path.strip_prefix(root).ok()?;
+    let bytes = relative.as_os_str().as_bytes();
+    (!bytes.is_empty()).then(|| TreePath::new(bytes))
+}
+
+pub(crate) fn kind(metadata: &Metadata) -> Kind {
+    match metadata.file_type() {
+        kind if kind.is_file() => Kind::File,
+        kind if kind.is_dir() => Kind::Directory,
+        kind if kind.is_symlink() => Kind::Link,
+        _ => Kind::Special,
+    }
+}
+
+impl Stat {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000) + rest;
+        Stat {
+            size: metadata.size(),
+            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            inode: metadata.ino(),
+            device: metadata.dev(),
+            mode: metadata.mode() & 0o7777,
+        }
+    }
+}

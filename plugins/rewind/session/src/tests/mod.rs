@@ -1,0 +1,6 @@
+//! The steps against real directories and a real git.
+
+mod crashes;
+mod properties;
+mod stages;
+mod support;

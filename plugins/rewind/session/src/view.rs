@@ -1,0 +1,186 @@
+//! Checkpoints as the contract shows them.
+
+use std::time::Duration;
+
+use bezel_rewind_contract::{ChangeKind, FileChange, LeftAlone, Point, Preview, Staged};
+use similar::{Algorithm, ChangeTag, TextDiff};
+
+use crate::history::Said;
+use crate::plan::{Plan, counts};
+use crate::record::{Item, Turn};
+use crate::restore::Left;
+use crate::rewinder::{Failure, Rewinder};
+use crate::tree::{Node, TreePath};
+
+/// Bytes of a file whose difference is shown.
+const LONGEST_TEXT: usize = 256 * 1024;
+/// Bytes of all differences together.
+const MOST_PATCHES: usize = 512 * 1024;
+/// Time for one difference; what is not refined by then is shown coarse.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// What is named of what is left alone.
+pub(crate) const MOST_NAMED: usize = 20;
+
+/// The messages with what their turns did, oldest first.
+pub(crate) fn points(said: &[Said], turns: &[Turn]) -> Vec<Point> {
+    // A turn belongs to its message; those of other branches to none.
+    let own = |said: &Said| {
+        turns
+            .iter()
+            .filter(|turn| turn.message == said.id)
+            .collect::<Vec<_>>()
+    };
+    let on_path: Vec<&Turn> = said
+        .iter()
+        .flat_map(own)
+        .filter(|turn| !turn.undone)
+        .collect();
+    let since = counts(&on_path);
+    let since_message = |message: usize| {
+        let later = said[message..]
+            .iter()
+            .flat_map(own)
+            .find(|turn| !turn.undone);
+        let place =
+            later.and_then(|turn| on_path.iter().position(|other| other.number == turn.number));
+        place.map_or(0, |place| since[place])
+    };
+    let point = |(index, said): (usize, &Said)| {
+        let own = own(said);
+        let files: usize = own
+            .iter()
+            .flat_map(|turn| &turn.changes)
+            .filter(|change| {
+                let nodes = [&change.before, &change.after];
+                !nodes.into_iter().flatten().any(Node::is_directory)
+            })
+            .count();
+        Point {
+            message: said.id.clone(),
+            text: said.text.clone(),
+            at: said.at,
+            files: number(files),
+            files_since: since_message(index),
+            problem: own.iter().find_map(|turn| turn.problem.clone()),
+        }
+    };
+    said.iter().enumerate().map(point).collect()
+}
+
+pub(crate) fn preview(rewinder: &Rewinder, plan: &Plan) -> Result<Preview, Failure> {
+    Ok(Preview {
+        files: files(rewinder, &plan.items, true)?,
+        left_alone: left_alone(&plan.left_alone),
+        gaps: plan.gaps.clone(),
+    })
+}
+
+/// What is staged, with or without differences.
+pub(crate) fn staged(rewinder: &Rewinder, patches: bool) -> Result<Option<Staged>, Failure> {
+    let Some(staged) = rewinder.staged() else {
+        return Ok(None);
+    };
+    Ok(Some(Staged {
+        message: staged.message.clone(),
+        text: staged.text.clone(),
+        files: files(rewinder, &staged.items, patches)?,
+        left_alone: left_alone(&staged.left_alone),
+        gaps: staged.gaps.clone(),
+    }))
+}
+
+pub(crate) fn left_alone(left: &Left) -> Vec<LeftAlone> {
+    let named = left.iter().map(|(path, reason)| LeftAlone {
+        path: path.to_string(),
+        reason: reason.clone(),
+    });
+    named.collect()
+}
+
+/// Items as changes of files; directories come and go with what is in them and are not named.
+fn files(rewinder: &Rewinder, items: &[Item], patches: bool) -> Result<Vec<FileChange>, Failure> {
+    let is_directory = |item: &Item| {
+        [&item.original, &item.restored]
+            .into_iter()
+            .flatten()
+            .all(Node::is_directory)
+    };
+    let items: Vec<&Item> = items.iter().filter(|item| !is_directory(item)).collect();
+    if !patches {
+        let plain = |item: &&Item| FileChange {
+            path: item.path.to_string(),
+            kind: kind(item),
+            added: 0,
+            removed: 0,
+            patch: String::new(),
+        };
+        return Ok(items.iter().map(plain).collect());
+    }
+    let mut left = MOST_PATCHES;
+    let mut changes = Vec::new();
+    for item in items {
+        let sides = [item.original.as_ref(), item.restored.as_ref()];
+        let contents = rewinder.contents(&sides)?;
+        let (patch, added, removed) = difference(&item.path, &contents[0], &contents[1]);
+        let fits = patch.len() <= left;
+        left = left.saturating_sub(patch.len());
+        changes.push(FileChange {
+            path: item.path.to_string(),
+            kind: kind(item),
+            added,
+            removed,
+            patch: if fits { patch } else { String::new() },
+        });
+    }
+    Ok(changes)
+}
+
+fn kind(item: &Item) -> ChangeKind {
+    match (&item.original, &item.restored) {
+        (None, _) => ChangeKind::Created,
+        (_, None) => ChangeKind::Removed,
+        (Some(Node::File { blob: one, .. }), Some(Node::File { blob: other, .. })) => {
+            if one == other {
+                ChangeKind::Mode
+            } else {
+                ChangeKind::Changed
+            }
+        }
+        (Some(Node::Link { .. }), Some(Node::Link { .. })) => ChangeKind::Changed,
+        _ => ChangeKind::Replaced,
+    }
+}
+
+/// A unified difference of two texts and its lines; nothing where one is no text or is too long.
+fn difference(path: &TreePath, old: &[u8], new: &[u8]) -> (String, u32, u32) {
+    let text = |bytes: &[u8]| {
+        let short = bytes.len() <= LONGEST_TEXT && !bytes.contains(&0);
+        short
+            .then(|| String::from_utf8(bytes.to_vec()).ok())
+            .flatten()
+    };
+    let (Some(old), Some(new)) = (text(old), text(new)) else {
+        return (String::new(), 0, 0);
+    };
+    let diff = TextDiff::configure()
+        .algorithm(Algorithm::Myers)
+        .timeout(PATIENCE)
+        .diff_lines(&old, &new);
+    let lines = |tag| {
+        diff.iter_all_changes()
+            .filter(|change| change.tag() == tag)
+            .count()
+    };
+    let (added, removed) = (lines(ChangeTag::Insert), lines(ChangeTag::Delete));
+    let name = path.to_string();
+    let patch = diff
+        .unified_diff()
+        .context_radius(3)
+        .header(&name, &name)
+        .to_string();
+    (patch, number(added), number(removed))
+}
+
+pub(crate) fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -369,6 +369,30 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Put the files that the agent changed back, undo that, or list what can be gone back to
+    Rewind(RewindArguments),
+}
+
+/// What to do with a session's files.
+#[derive(Debug, Args)]
+pub struct RewindArguments {
+    /// The session's id, or the beginning or end of one
+    pub id: String,
+    /// Put them back to before this message; its id is in the list
+    #[arg(long, value_name = "MESSAGE", conflicts_with_all = ["clear", "commit"])]
+    pub to: Option<String>,
+    /// Undo it
+    #[arg(long, conflicts_with = "commit")]
+    pub clear: bool,
+    /// Keep it
+    #[arg(long)]
+    pub commit: bool,
+    /// Also files that somebody has edited since
+    #[arg(long)]
+    pub force: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A reply to a call that waits for permission.

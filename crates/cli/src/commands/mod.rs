@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod models;
 pub mod open;
 mod permit;
+pub mod rewind;
 pub mod run;
 pub mod serve;
 pub mod server;

@@ -1,4 +1,5 @@
-//! `bezel session`: list, show, rename, fork, answer, delete; export, import, check and size are in [`files`].
+//! `bezel session`: list, show, rename, fork, answer, delete; export, import, check and size are in [`files`],
+//! going back in [`rewind`].
 
 mod files;
 
@@ -17,6 +18,7 @@ use bezel_sessions_contract::{
 use serde_json::json;
 
 use crate::arguments::{ServerChoice, SessionCommand};
+use crate::commands::rewind;
 use crate::commands::run::runtime;
 use crate::commands::{asked, permit};
 use crate::connect::join_chosen;
@@ -131,6 +133,10 @@ async fn act(
                     forked.session_id, session.session_id
                 )?;
             }
+        }
+        SessionCommand::Rewind(arguments) => {
+            let session = found(cx, link, &arguments.id).await?;
+            rewind::run(cx, link, session.session_id, &arguments).await?;
         }
         SessionCommand::Delete { id, json } => {
             let session = found(cx, link, &id).await?;

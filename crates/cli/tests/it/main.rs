@@ -16,6 +16,7 @@ mod permissions;
 mod pictures;
 mod questions;
 mod remote;
+mod rewinding;
 mod runs;
 mod servers;
 mod sharing;

@@ -31,8 +31,26 @@ pub(crate) struct Desk {
     setting: Setting,
     /// Held while files are recorded or written.
     rewinder: Arc<AsyncMutex<Slot>>,
-    // A plain mutex: held to compare or to replace. The message whose turn needs nothing more.
-    begun: Mutex<Option<EntryId>>,
+    /// The message whose turn needs nothing more.
+    begun: Begun,
+}
+
+/// The message whose turn needs nothing more. A plain mutex: held to compare or to replace.
+#[derive(Clone, Default)]
+struct Begun(Arc<Mutex<Option<EntryId>>>);
+
+impl Begun {
+    fn is(&self, message: &EntryId) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            == Some(message)
+    }
+
+    fn set(&self, message: Option<EntryId>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = message;
+    }
 }
 
 enum Slot {
@@ -72,7 +90,7 @@ impl Desk {
             state,
             setting,
             rewinder: Arc::new(AsyncMutex::new(Slot::Closed)),
-            begun: Mutex::default(),
+            begun: Begun::default(),
         }
     }
 
@@ -96,13 +114,7 @@ impl Desk {
             Ok(None) => return,
             Err(error) => return self.problem(&error.to_string()),
         };
-        if self
-            .begun
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            == Some(&message)
-        {
+        if self.begun.is(&message) {
             return;
         }
         let stop = StopOnDrop::default();
@@ -127,7 +139,7 @@ impl Desk {
             // The run is being interrupted: the tool will not run.
             Err(_) => return,
         }
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
+        self.begun.set(Some(message));
     }
 
     /// Records what the turn that has ended did, and shows it.
@@ -138,11 +150,13 @@ impl Desk {
             Slot::Off(_) => false,
         };
         if is_open {
-            let ended = self
-                .with(|rewinder| rewinder.end_turn(&Arc::default()))
-                .await;
-            if let Err(error) = ended {
-                self.problem(&error.to_string());
+            // Where the next run has begun, its end is the end of both.
+            match self
+                .when_idle(|rewinder| rewinder.end_turn(&Arc::default()))
+                .await
+            {
+                Ok(()) | Err(RewindError::Busy) => {}
+                Err(error) => self.problem(&error.to_string()),
             }
         }
         self.publish().await;
@@ -178,12 +192,25 @@ impl Desk {
         });
     }
 
-    /// Refused while something runs: its tools would work on files that change under them.
-    pub(crate) fn check_idle(&self) -> Result<(), RewindError> {
-        match self.lane.activity().borrow().is_idle() {
-            true => Ok(()),
-            false => Err(RewindError::Busy),
+    /// Does blocking work alone with the files, where nothing runs whose tools would work on them too. A run
+    /// that begins meanwhile waits before its first tool, and takes a checkpoint of its own then.
+    pub(crate) async fn when_idle<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Rewinder) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, RewindError> {
+        if !self.lane.activity().borrow().is_idle() {
+            return Err(RewindError::Busy);
         }
+        let (begun, lane) = (self.begun.clone(), self.lane.clone());
+        let worked = self.with(move |rewinder| {
+            // First this, then the look: whoever begins to run between the two asks for a checkpoint.
+            begun.set(None);
+            match lane.activity().borrow().is_idle() {
+                true => work(rewinder).map(Ok),
+                false => Ok(Err(RewindError::Busy)),
+            }
+        });
+        worked.await?
     }
 
     /// Does blocking work alone with the files. It is done to its end, also when nobody waits any more.

@@ -85,10 +85,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         spawner.spawn("rewind", async move {
             // What a crash has left in the middle is finished before anybody asks.
             if desk.has_records() {
-                match desk.check_idle() {
-                    Ok(()) => desk.after_run().await,
-                    Err(_) => desk.publish().await,
-                }
+                desk.after_run().await;
             }
             loop {
                 ended.notified().await;

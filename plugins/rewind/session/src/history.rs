@@ -11,8 +11,9 @@ use bezel_session_types::{Entry, EntryId, Message, UserContent, UserMessage};
 pub(crate) const MOST_POINTS: usize = 100;
 /// Entries that are looked through for them.
 const MOST_ENTRIES: usize = 2_000;
-/// Entries that are read at once.
+/// Entries that are read at once, and at first: seldom is much new.
 const PAGE: usize = 64;
+const FIRST_PAGE: usize = 8;
 /// Characters of a message that are shown.
 const TEXT: usize = 120;
 
@@ -52,7 +53,8 @@ impl History {
         let (mut newer, mut tip, mut before, mut looked) = (Vec::new(), None, None, 0);
         let mut older = Vec::new();
         'pages: loop {
-            let (entries, more) = self.tree.recent(before.as_ref(), PAGE).await?;
+            let page = if looked == 0 { FIRST_PAGE } else { PAGE };
+            let (entries, more) = self.tree.recent(before.as_ref(), page).await?;
             looked += entries.len();
             for entry in entries.iter().rev() {
                 if known.tip.as_ref() == Some(&entry.id) {

@@ -127,11 +127,10 @@ impl Rewinder {
         .collect()
     }
 
-    /// Whether the turn of `message` has its checkpoint.
+    /// Whether the turn of `message` has its checkpoint, and goes on.
     pub(crate) fn has_begun(&self, message: &EntryId) -> bool {
-        self.turns
-            .last()
-            .is_some_and(|turn| turn.message == *message)
+        let is_it = |turn: &Turn| turn.message == *message && turn.is_open();
+        self.turns.last().is_some_and(is_it)
     }
 
     /// Records the files before the turn of `message`, and ends the turn before. What is staged stays as it is

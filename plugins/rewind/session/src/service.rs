@@ -22,15 +22,13 @@ impl Rewind for RewindService {
     }
 
     async fn preview(&self, _cx: &Context, message: EntryId) -> Result<Preview, RewindError> {
-        self.desk.check_idle()?;
         let (_, ids) = self.since(&message).await?;
-        let desk = &self.desk;
-        desk.with(move |rewinder| {
+        let preview = self.desk.when_idle(move |rewinder| {
             let numbers = numbers(rewinder, &ids);
             let plan = rewinder.preview(&numbers, false, &Arc::default())?;
             view::preview(rewinder, &plan)
-        })
-        .await
+        });
+        preview.await
     }
 
     async fn stage(
@@ -39,21 +37,15 @@ impl Rewind for RewindService {
         message: EntryId,
         force: bool,
     ) -> Result<Staged, RewindError> {
-        self.desk.check_idle()?;
         let (said, ids) = self.since(&message).await?;
-        let lane = self.desk.lane.clone();
-        let staged = self.desk.with(move |rewinder| {
-            if !lane.activity().borrow().is_idle() {
-                return Ok(Err(RewindError::Busy));
-            }
+        let staged = self.desk.when_idle(move |rewinder| {
             let numbers = numbers(rewinder, &ids);
             rewinder.stage((&said.id, &said.text), &numbers, force, &Arc::default())?;
-            let staged = view::staged(rewinder, true)?;
-            Ok(staged.ok_or(RewindError::NothingStaged))
+            view::staged(rewinder, true)
         });
         let staged = staged.await;
         self.desk.publish().await;
-        staged?
+        staged?.ok_or(RewindError::NothingStaged)
     }
 
     async fn clear(&self, _cx: &Context, force: bool) -> Result<Restored, RewindError> {
@@ -84,20 +76,12 @@ impl RewindService {
         &self,
         work: impl FnOnce(&mut Rewinder) -> Result<Restored, crate::rewinder::Failure> + Send + 'static,
     ) -> Result<Restored, RewindError> {
-        self.desk.check_idle()?;
         if !self.desk.has_records() {
             return Err(RewindError::NothingStaged);
         }
-        let lane = self.desk.lane.clone();
-        let settled = self
-            .desk
-            .with(move |rewinder| match lane.activity().borrow().is_idle() {
-                true => work(rewinder).map(Ok),
-                false => Ok(Err(RewindError::Busy)),
-            });
-        let settled = settled.await;
+        let settled = self.desk.when_idle(work).await;
         self.desk.publish().await;
-        settled?
+        settled
     }
 
     async fn since(

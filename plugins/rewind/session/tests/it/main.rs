@@ -167,6 +167,51 @@ async fn a_running_session_is_busy_for_stage_clear_and_commit() {
 }
 
 #[tokio::test]
+async fn a_run_that_goes_on_with_the_same_message_is_another_turn_of_it() {
+    let place = start(tempfile::tempdir().unwrap(), None).await;
+    std::fs::write(place.root.join("a"), "0").unwrap();
+    place.turn("a", "1").await;
+    place
+        .until(|state| state.points.iter().any(|point| point.files == 1))
+        .await;
+    place.turn("b", "1").await;
+    place
+        .until(|state| state.points.iter().any(|point| point.files == 2))
+        .await;
+    place
+        .rewind
+        .stage(&place.cx, EntryId::new("m2"), false)
+        .await
+        .unwrap();
+    assert_eq!(
+        (place.read("a").as_deref(), place.read("b")),
+        (Some("0"), None)
+    );
+}
+
+#[tokio::test]
+async fn the_end_of_one_run_does_not_end_the_turn_of_the_next() {
+    let place = start(tempfile::tempdir().unwrap(), None).await;
+    std::fs::write(place.root.join("a"), "0").unwrap();
+    place.session.agent.set_activity(RunState::Running {
+        operation_id: OperationId::new("next"),
+        since: 0,
+        phase: RunPhase::Streaming,
+        aborting: false,
+    });
+    place.session.agent.before_tool("write", json!({})).await;
+    place.end().await;
+    std::fs::write(place.root.join("a"), "1").unwrap();
+    place.session.agent.before_tool("write", json!({})).await;
+    std::fs::write(place.root.join("b"), "1").unwrap();
+    place.session.agent.set_activity(RunState::Idle);
+    place.end().await;
+    place
+        .until(|state| state.points.iter().any(|point| point.files == 2))
+        .await;
+}
+
+#[tokio::test]
 async fn what_is_staged_is_there_after_the_worker_was_restarted() {
     let place = start(tempfile::tempdir().unwrap(), None).await;
     std::fs::write(place.root.join("a"), "0").unwrap();

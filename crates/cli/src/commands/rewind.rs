@@ -52,8 +52,7 @@ pub async fn run(
         return Ok(writeln!(
             out,
             "{} of the files are as before “{}”; --clear undoes that, --commit keeps it",
-            staged.files.len(),
-            staged.text
+            staged.total, staged.text
         )?);
     }
     let state = rewind.state().ready(cx).await.map_err(Failure::failed)?;
@@ -75,7 +74,11 @@ async fn attach(cx: &Context, link: &Link, session: SessionId) -> Outcome<Rewind
         .wait_for(cx, settled)
         .await
         .map_err(Failure::failed)?;
-    Ok(link.attached().use_service())
+    let rewind: RewindClient = link.attached().use_service();
+    let loaded = rewind.state();
+    let loaded = loaded.wait_for(cx, |state| state.loaded).await;
+    loaded.map_err(Failure::failed)?;
+    Ok(rewind)
 }
 
 fn refused(error: CallError<RewindError>) -> Failure {
@@ -108,8 +111,7 @@ fn list(state: &RewindState, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "{} of the files are as before “{}”; --clear undoes that, --commit keeps it",
-            staged.files.len(),
-            staged.text
+            staged.total, staged.text
         )?;
     }
     name(&state.left_alone, out)

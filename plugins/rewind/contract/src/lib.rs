@@ -3,7 +3,7 @@
 //! Before the first tool of a turn that may change files, the directory is recorded. `stage` puts the files
 //! that the agent changed since a message back to what they were before it, and keeps what they are now;
 //! `clear` undoes that byte for byte; `commit` makes it final. Files that the agent did not change are never
-//! written. What ignore files of git name, `.git` itself and files over [`LARGEST_FILE`] are left alone.
+//! written. What ignore files of git name, repositories' own folders and files over [`LARGEST_FILE`] are left alone.
 
 use bezel_rpc::{Context, State, service};
 use bezel_session_types::EntryId;
@@ -49,6 +49,9 @@ pub trait Rewind {
 pub struct RewindState {
     /// Whether files can be rewound here.
     pub availability: Availability,
+    /// Whether the checkpoints have been read, and what a crash left unfinished is finished. Before that the
+    /// rest is empty.
+    pub loaded: bool,
     /// The person's messages of the conversation, oldest first; the newest hundred.
     pub points: Vec<Point>,
     /// What is staged.
@@ -93,7 +96,9 @@ pub struct Point {
 /// What staging a message does, before it is done.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Preview {
-    /// What would be written, by path.
+    /// How many files would be written.
+    pub total: u32,
+    /// Which, by path; the first thousand.
     pub files: Vec<FileChange>,
     /// What would be left alone though the agent changed it.
     pub left_alone: Vec<LeftAlone>,
@@ -108,7 +113,9 @@ pub struct Staged {
     pub message: EntryId,
     /// The beginning of its text.
     pub text: String,
-    /// Which files differ from what they were, by path; without differences in [`RewindState`].
+    /// How many files differ from what they were.
+    pub total: u32,
+    /// Which, by path: the first thousand; in [`RewindState`] the first hundred, without differences.
     pub files: Vec<FileChange>,
     /// What was left alone though the agent changed it.
     pub left_alone: Vec<LeftAlone>,

@@ -166,7 +166,10 @@ impl Desk {
     pub(crate) async fn publish(&self) {
         let said = match self.history.newest().await {
             Ok(said) => said,
-            Err(error) => return self.problem(&error.to_string()),
+            Err(error) => {
+                self.problem(&error.to_string());
+                Vec::new()
+            }
         };
         let points = said.clone();
         let shown = match self.has_records() {
@@ -189,6 +192,7 @@ impl Desk {
         };
         self.state.update(&Context::background(), |state| {
             (state.points, state.staged, state.left_alone) = shown;
+            state.loaded = true;
         });
     }
 

@@ -84,9 +84,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     cx.on_activate(move || async move {
         spawner.spawn("rewind", async move {
             // What a crash has left in the middle is finished before anybody asks.
-            if desk.has_records() {
-                desk.after_run().await;
-            }
+            desk.after_run().await;
             loop {
                 ended.notified().await;
                 desk.after_run().await;

@@ -73,6 +73,14 @@ pub(crate) struct Item {
     pub(crate) restored: Option<Node>,
 }
 
+impl Item {
+    /// Whether it is more than a directory that comes or goes.
+    pub(crate) fn is_file(&self) -> bool {
+        let mut nodes = [&self.original, &self.restored].into_iter().flatten();
+        nodes.any(|node| !node.is_directory())
+    }
+}
+
 /// How far a staging is. What a crash leaves in the middle is finished at the next start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bezel_session_types::EntryId;
 
-use crate::git::{GitError, ObjectStore};
+use crate::git::{GitError, ObjectStore, Reader};
 use crate::plan::{Plan, plan};
 use crate::record::{Item, Phase, Records, StagedRecord, Turn};
 use crate::restore::{Left, Move, apply};
@@ -450,15 +450,9 @@ impl Rewinder {
         }
     }
 
-    /// A file's content, for showing.
-    pub(crate) fn contents(&self, nodes: &[Option<&Node>]) -> Result<Vec<Vec<u8>>, Failure> {
-        let mut reader = self.store.read()?;
-        let content = |node: &Option<&Node>| match node {
-            Some(Node::File { blob, .. }) => reader.blob(blob),
-            Some(Node::Link { target }) => Ok(target.as_bytes().to_vec()),
-            _ => Ok(Vec::new()),
-        };
-        Ok(nodes.iter().map(content).collect::<Result<_, _>>()?)
+    /// Gives contents back, for showing.
+    pub(crate) fn reader(&self) -> Result<Reader, Failure> {
+        Ok(self.store.read()?)
     }
 }
 
@@ -477,14 +471,9 @@ fn is_unchanged_kind(step: &Move) -> bool {
         .all(|node| node.as_ref().is_some_and(Node::is_directory))
 }
 
-fn count(items: &[Item]) -> usize {
-    let is_directory = |item: &Item| {
-        [&item.original, &item.restored]
-            .into_iter()
-            .flatten()
-            .any(Node::is_directory)
-    };
-    items.iter().filter(|item| !is_directory(item)).count()
+/// How many of them are files: directories come and go with what is in them.
+pub(crate) fn count(items: &[Item]) -> usize {
+    items.iter().filter(|item| item.is_file()).count()
 }
 
 /// What a turn made of the files. Where it changed what git ignores, files that merely come to light are older

@@ -108,7 +108,7 @@ pub(crate) fn scan(
         .same_file_system(true)
         .filter_entry(move |entry| {
             entry.depth() == 0
-                || !(entry.file_name().as_bytes().eq_ignore_ascii_case(b".git")
+                || !(is_repository(entry.file_name().as_bytes())
                     || entry
                         .file_name()
                         .as_bytes()
@@ -163,6 +163,12 @@ pub(crate) fn scan(
     found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     let closed = closed.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((found, closed))
+}
+
+/// Whether it is where a version control keeps its own: that is never looked into.
+fn is_repository(name: &[u8]) -> bool {
+    let names: [&[u8]; 4] = [b".git", b".hg", b".jj", b".svn"];
+    names.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// What one thread of the walk found; handed over when it ends.

@@ -22,13 +22,6 @@ use crate::tree::{BlobId, Node, Tree, TreePath, Unkept, changes};
 const RACY: i64 = 1_000_000_000;
 /// How often a file is read again that changes meanwhile.
 const ATTEMPTS: usize = 3;
-/// `O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC` of Linux and macOS differ; the standard library has the last.
-const NO_FOLLOW: i32 = if cfg!(target_os = "macos") {
-    0x0100 | 0x0004
-} else {
-    0o400_000 | 0o4000
-};
-
 /// The directory at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
@@ -377,11 +370,11 @@ fn read(path: &Path) -> Looked {
     Looked::Unkept(Unkept::Changing)
 }
 
+/// Neither follows a link nor waits for the other end of a pipe that has taken the file's place.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(NO_FOLLOW)
-        .open(path)
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 fn read_all(file: &mut File, metadata: &Metadata) -> io::Result<Vec<u8>> {

@@ -5,11 +5,12 @@ use std::time::Duration;
 use bezel_rewind_contract::{ChangeKind, FileChange, LeftAlone, Point, Preview, Staged};
 use similar::{Algorithm, ChangeTag, TextDiff};
 
+use crate::git::Reader;
 use crate::history::Said;
 use crate::plan::{Plan, counts};
 use crate::record::{Item, Turn};
 use crate::restore::Left;
-use crate::rewinder::{Failure, Rewinder};
+use crate::rewinder::{Failure, Rewinder, count};
 use crate::tree::{Node, TreePath};
 
 /// Bytes of a file whose difference is shown.
@@ -18,6 +19,9 @@ const LONGEST_TEXT: usize = 256 * 1024;
 const MOST_PATCHES: usize = 512 * 1024;
 /// Time for one difference; what is not refined by then is shown coarse.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// Files that are named with their differences, and in the state.
+const MOST_SHOWN: usize = 1_000;
+const MOST_IN_STATE: usize = 100;
 /// What is named of what is left alone.
 pub(crate) const MOST_NAMED: usize = 20;
 
@@ -69,6 +73,7 @@ pub(crate) fn points(said: &[Said], turns: &[Turn]) -> Vec<Point> {
 
 pub(crate) fn preview(rewinder: &Rewinder, plan: &Plan) -> Result<Preview, Failure> {
     Ok(Preview {
+        total: number(count(&plan.items)),
         files: files(rewinder, &plan.items, true)?,
         left_alone: left_alone(&plan.left_alone),
         gaps: plan.gaps.clone(),
@@ -83,6 +88,7 @@ pub(crate) fn staged(rewinder: &Rewinder, patches: bool) -> Result<Option<Staged
     Ok(Some(Staged {
         message: staged.message.clone(),
         text: staged.text.clone(),
+        total: number(count(&staged.items)),
         files: files(rewinder, &staged.items, patches)?,
         left_alone: left_alone(&staged.left_alone),
         gaps: staged.gaps.clone(),
@@ -99,13 +105,9 @@ pub(crate) fn left_alone(left: &Left) -> Vec<LeftAlone> {
 
 /// Items as changes of files; directories come and go with what is in them and are not named.
 fn files(rewinder: &Rewinder, items: &[Item], patches: bool) -> Result<Vec<FileChange>, Failure> {
-    let is_directory = |item: &Item| {
-        [&item.original, &item.restored]
-            .into_iter()
-            .flatten()
-            .all(Node::is_directory)
-    };
-    let items: Vec<&Item> = items.iter().filter(|item| !is_directory(item)).collect();
+    let items: Vec<&Item> = items.iter().filter(|item| item.is_file()).collect();
+    let most = if patches { MOST_SHOWN } else { MOST_IN_STATE };
+    let items = &items[..items.len().min(most)];
     if !patches {
         let plain = |item: &&Item| FileChange {
             path: item.path.to_string(),
@@ -116,12 +118,12 @@ fn files(rewinder: &Rewinder, items: &[Item], patches: bool) -> Result<Vec<FileC
         };
         return Ok(items.iter().map(plain).collect());
     }
-    let mut left = MOST_PATCHES;
+    let (mut left, mut reader) = (MOST_PATCHES, rewinder.reader()?);
     let mut changes = Vec::new();
     for item in items {
-        let sides = [item.original.as_ref(), item.restored.as_ref()];
-        let contents = rewinder.contents(&sides)?;
-        let (patch, added, removed) = difference(&item.path, &contents[0], &contents[1]);
+        let old = content(&mut reader, item.original.as_ref())?;
+        let new = content(&mut reader, item.restored.as_ref())?;
+        let (patch, added, removed) = difference(&item.path, &old, &new);
         let fits = patch.len() <= left;
         left = left.saturating_sub(patch.len());
         changes.push(FileChange {
@@ -133,6 +135,14 @@ fn files(rewinder: &Rewinder, items: &[Item], patches: bool) -> Result<Vec<FileC
         });
     }
     Ok(changes)
+}
+
+fn content(reader: &mut Reader, node: Option<&Node>) -> Result<Vec<u8>, Failure> {
+    match node {
+        Some(Node::File { blob, .. }) => Ok(reader.blob(blob)?),
+        Some(Node::Link { target }) => Ok(target.as_bytes().to_vec()),
+        _ => Ok(Vec::new()),
+    }
 }
 
 fn kind(item: &Item) -> ChangeKind {

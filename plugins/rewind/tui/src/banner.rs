@@ -22,7 +22,7 @@ impl Banner {
         }
         let state = self.state.get();
         let staged = state.staged.as_ref()?;
-        let files = crate::files(u32::try_from(staged.files.len()).unwrap_or(u32::MAX));
+        let files = crate::files(staged.total);
         let mut spans = vec![
             StyledSpan::new("  ↶ ", Role::Warning),
             StyledSpan::new(format!("{files} as before "), Role::Warning),

@@ -25,7 +25,7 @@ pub(crate) async fn choose(
     if is_unavailable(&context, &rewind) {
         return Ok(());
     }
-    let state = rewind.state().get();
+    let state = rewind.state().wait_for(&cx, |state| state.loaded).await?;
     let points = state.points.iter().rev();
     let items = points.map(|point| {
         let detail = match (&point.problem, point.files_since) {
@@ -104,7 +104,7 @@ async fn go_back(
         match selected.value {
             Choice::Stage { force } => {
                 let staged = rewind.stage(cx, message, force).await?;
-                let files = crate::files(u32::try_from(staged.files.len()).unwrap_or(u32::MAX));
+                let files = crate::files(staged.total);
                 context
                     .ui
                     .toast(Toast::success(format!("{files} put back")));
@@ -123,7 +123,7 @@ async fn go_back(
 
 fn items(preview: &Preview) -> Vec<SelectItem<Choice>> {
     let mut items = Vec::new();
-    let count = crate::files(u32::try_from(preview.files.len()).unwrap_or(u32::MAX));
+    let count = crate::files(preview.total);
     let edited = preview
         .left_alone
         .iter()
@@ -168,8 +168,8 @@ fn summary(preview: &Preview) -> String {
     for file in preview.files.iter().take(40) {
         text.push_str(&format!("- `{}` {}\n", file.path, short(file)));
     }
-    if preview.files.len() > 40 {
-        text.push_str(&format!("- and {} more\n", preview.files.len() - 40));
+    if preview.total > 40 {
+        text.push_str(&format!("- and {} more\n", preview.total - 40));
     }
     if !preview.left_alone.is_empty() {
         text.push_str("\nLeft alone:\n\n");

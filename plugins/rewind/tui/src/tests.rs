@@ -57,6 +57,7 @@ impl Rewind for Fake {
     async fn preview(&self, _cx: &Context, message: EntryId) -> Result<Preview, RewindError> {
         self.note(format!("preview {message}"));
         Ok(Preview {
+            total: 1,
             files: vec![changed()],
             left_alone: left_alone(),
             gaps: Vec::new(),
@@ -73,6 +74,7 @@ impl Rewind for Fake {
         let staged = Staged {
             message,
             text: "add a parser".into(),
+            total: 1,
             files: vec![changed()],
             left_alone: left_alone(),
             gaps: Vec::new(),
@@ -128,6 +130,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let state = RewindState {
+            loaded: true,
             points: vec![
                 point("m1", "add a parser", 2, 3),
                 point("m2", "why is that so", 0, 1),

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::git::{GitError, ObjectStore, Reader};
-use crate::snapshot::look_at;
+use crate::snapshot::look_within;
 use crate::tree::{Node, TreePath};
 
 /// How the names of unfinished files begin. They are in no checkpoint.
@@ -105,9 +105,7 @@ impl Apply<'_> {
         if self.left.iter().any(|(path, _)| *path == step.path) {
             return Ok(());
         }
-        let done = self
-            .real_parents(&step.path)
-            .and_then(|()| work(self, step));
+        let done = work(self, step);
         match done {
             Ok(()) => Ok(()),
             Err(Failure::Left(reason)) => {
@@ -120,7 +118,7 @@ impl Apply<'_> {
 
     /// Whether the path may be touched: true when there is something to do.
     fn stands(&self, step: &Move) -> Result<bool, Failure> {
-        let stands = look_at(&step.path.within(self.root)).into_node();
+        let stands = look_within(self.root, &step.path);
         if stands == step.to {
             return Ok(false);
         }
@@ -141,7 +139,8 @@ impl Apply<'_> {
     }
 
     fn remove(&mut self, step: &Move) -> Result<(), Failure> {
-        if !self.stands(step)? {
+        // Where a link is on the way, what one would find behind it is somewhere else.
+        if look_within(self.root, &step.path).is_none() || !self.stands(step)? {
             return Ok(());
         }
         let path = step.path.within(self.root);
@@ -158,6 +157,7 @@ impl Apply<'_> {
 
     fn make(&mut self, step: &Move) -> Result<(), Failure> {
         let Some(to) = &step.to else { return Ok(()) };
+        self.real_parents(&step.path)?;
         if !self.stands(step)? {
             return Ok(());
         }
@@ -199,6 +199,7 @@ impl Apply<'_> {
         let Some(Node::Directory { mode }) = &step.to else {
             return Ok(());
         };
+        self.real_parents(&step.path)?;
         let path = step.path.within(self.root);
         if path.symlink_metadata()?.is_dir() {
             std::fs::set_permissions(&path, Permissions::from_mode(*mode))?;

@@ -14,7 +14,7 @@ use crate::plan::{Plan, plan};
 use crate::record::{Item, Phase, Records, StagedRecord, Turn};
 use crate::restore::{Left, Move, apply};
 use crate::scan::{ScanError, Scope};
-use crate::snapshot::{Recorder, Snapshot, SnapshotError, look_at};
+use crate::snapshot::{Recorder, Snapshot, SnapshotError, look_within};
 use crate::tree::{Change, Node, Tree, TreePath, changes};
 
 /// What a session's checkpoints are made of.
@@ -272,7 +272,7 @@ impl Rewinder {
 
     /// What stands at a path now, ignored or not.
     fn stands(&self, path: &TreePath) -> Option<Node> {
-        look_at(&path.within(&self.root)).into_node()
+        look_within(&self.root, path)
     }
 
     /// Puts the files back to before the turns `numbers`.

@@ -275,7 +275,7 @@ impl Writing<'_> {
 }
 
 /// What stands at a path, and a file's content.
-pub(crate) enum Looked {
+enum Looked {
     Nothing,
     File {
         stat: Stat,
@@ -300,7 +300,7 @@ impl Looked {
     }
 
     /// As a node of a tree; nothing where nothing stands.
-    pub(crate) fn into_node(self) -> Option<Node> {
+    fn into_node(self) -> Option<Node> {
         match self {
             Looked::Nothing => None,
             Looked::File { stat, blob, .. } => Some(Node::File {
@@ -313,8 +313,20 @@ impl Looked {
     }
 }
 
+/// What stands at a path below `root`; nothing where a link or a file is on the way.
+pub(crate) fn look_within(root: &Path, path: &TreePath) -> Option<Node> {
+    let mut parent = path.parent();
+    while let Some(directory) = parent {
+        if !directory.within(root).symlink_metadata().ok()?.is_dir() {
+            return None;
+        }
+        parent = directory.parent();
+    }
+    look_at(&path.within(root)).into_node()
+}
+
 /// Looks at one path without following a link at its end.
-pub(crate) fn look_at(path: &Path) -> Looked {
+fn look_at(path: &Path) -> Looked {
     let metadata = match path.symlink_metadata() {
         Ok(metadata) => metadata,
         Err(error) => return absent_or_closed(&error),

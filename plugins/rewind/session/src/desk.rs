@@ -62,18 +62,19 @@ enum Slot {
 
 impl Slot {
     /// Opened at the first need: most sessions have none.
-    fn open(&mut self, setting: &Setting) -> Result<&mut Rewinder, String> {
+    fn open(&mut self, setting: &Setting) -> Result<&mut Rewinder, RewindError> {
         if let Slot::Closed = self {
             *self = match Rewinder::open(setting) {
                 Ok(rewinder) => Slot::Open(Box::new(rewinder)),
                 Err(error) => Slot::Off(error.to_string()),
             };
         }
-        match self {
-            Slot::Open(rewinder) => Ok(rewinder),
-            Slot::Off(reason) => Err(reason.clone()),
-            Slot::Closed => Err("it is not open".to_owned()),
-        }
+        let reason = match self {
+            Slot::Open(rewinder) => return Ok(rewinder),
+            Slot::Off(reason) => reason.clone(),
+            Slot::Closed => "it is not open".to_owned(),
+        };
+        Err(RewindError::Unavailable { reason })
     }
 }
 
@@ -227,7 +228,7 @@ impl Desk {
         let worked = tokio::task::spawn_blocking(move || {
             let rewinder = match slot.open(&setting) {
                 Ok(rewinder) => rewinder,
-                Err(reason) => return Err((true, RewindError::Unavailable { reason })),
+                Err(error) => return Err((true, error)),
             };
             let error = match work(rewinder) {
                 Ok(value) => return Ok(value),

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::{
- Access, AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef, OperationId, RequestOptions, ResultContent, ToolResultMessage, UserMessage, Replay,
+    Access, AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef,
+    OperationId, Replay, RequestOptions, ResultContent, ToolResultMessage, UserMessage,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;

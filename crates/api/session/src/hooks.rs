@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use bezel_context::Context;
 use bezel_plugin::{FacetError, FacetScope};
-use bezel_session_types::{Access, AssistantMessage, CompactionReason, EntryId, InvocationId, Message, OperationId, RequestOptions, ToolOutput, UserMessage, Replay};
+use bezel_session_types::{
+    Access, AssistantMessage, CompactionReason, EntryId, InvocationId, Message, OperationId,
+    Replay, RequestOptions, ToolOutput, UserMessage,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;

@@ -11,7 +11,8 @@ use bezel_api_session::{
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::{
- Access, CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId, QueuedMessage, RunState, SessionId, ThinkingLevel, UserMessage, Replay,
+    Access, CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
+    QueuedMessage, Replay, RunState, SessionId, ThinkingLevel, UserMessage,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;

@@ -72,7 +72,7 @@ fn bad_usage_ends_with_status_2() {
         (&["frobnicate"][..], "unrecognized subcommand"),
         (
             &["run", "--permission-mode", "some", "hi"],
-            "possible values: plan, full",
+            "possible values: plan, ask, accept-edits, auto, full",
         ),
         (
             &["run", "--session", "x", "--continue", "hi"],

@@ -218,11 +218,15 @@ impl Approver {
     /// Reads what was approved before, and elsewhere.
     pub(crate) async fn reload(&self) {
         let (session, project) = (self.session.clone(), self.project.clone());
-        let read = blocking(move || {
-            let project = project.map(|project| project.load()).transpose()?;
-            Ok((session.load()?, project))
-        });
-        let read = read.await;
+        self.note(blocking(move || load(&session, project.as_ref())).await);
+    }
+
+    /// The same before anybody can call: two small files, read at once so that the worker's start waits for nobody.
+    pub(crate) fn begin(&self) {
+        self.note(load(&self.session, self.project.as_ref()));
+    }
+
+    fn note(&self, read: Result<Loaded, ApprovalsError>) {
         self.cell
             .update(&Context::background(), |state| match read {
                 Ok((session, project)) => {
@@ -283,6 +287,14 @@ impl Approver {
     fn waiting(&self) -> MutexGuard<'_, HashMap<InvocationId, Call>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What was approved for the session, and for the project where that is kept.
+type Loaded = (Vec<Rule>, Option<Vec<Rule>>);
+
+fn load(session: &Approvals, project: Option<&Approvals>) -> Result<Loaded, ApprovalsError> {
+    let project = project.map(Approvals::load).transpose()?;
+    Ok((session.load()?, project))
 }
 
 fn extend(list: &mut Vec<Rule>, rules: Vec<Rule>) {

@@ -70,7 +70,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         ),
         config.approvals.map(|file| Approvals::new(file, &project)),
     ));
-    approver.reload().await;
+    approver.begin();
 
     let mode = cell.clone();
     let prompt = cx.prompt.add(move |draft| {

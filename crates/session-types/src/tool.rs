@@ -30,8 +30,7 @@ pub trait Tool: Send + Sync {
     /// Arguments have been validated against the schema. It must be quick, and look at nothing that the call
     /// itself would change. A wrapper answers for what it makes of the call, or leaves this as it is: the
     /// registry then asks the tool within.
-    fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
-        let _ = (arguments, directory);
+    fn accesses(&self, _arguments: &Value, _directory: &Path) -> Option<Vec<Access>> {
         None
     }
 }

@@ -45,13 +45,23 @@ impl Close {
     }
 }
 
-/// The overlay of a dialog; none of a question, which comes when its time has come.
-pub(crate) fn build(dialog: DialogRequest, close: Close) -> Result<Overlay, AskState> {
-    Ok(match dialog {
+/// A dialog, ready for the screen.
+pub(crate) enum Dialog {
+    /// It opens at once.
+    Overlay(Overlay),
+    /// It comes when its time has come.
+    Ask(Box<AskState>),
+}
+
+/// What a facet has asked for.
+pub(crate) fn build(dialog: DialogRequest, close: Close) -> Dialog {
+    Dialog::Overlay(match dialog {
         DialogRequest::Select(request) => select::overlay(request, close),
         DialogRequest::Input(input, reply) => input::overlay(input.into(), reply, close),
         DialogRequest::Confirm(confirm, reply) => confirm::overlay(confirm.into(), reply, close),
         DialogRequest::Message(message, reply) => message::overlay(message, reply, close),
-        DialogRequest::Ask(ask, reply) => return Err(AskState::new(ask.into(), reply)),
+        DialogRequest::Ask(ask, reply) => {
+            return Dialog::Ask(Box::new(AskState::new(ask.into(), reply)));
+        }
     })
 }

@@ -30,6 +30,7 @@ use self::overlays::Overlays;
 use self::slots::SlotViews;
 use self::themes::ThemeState;
 use self::toasts::Toasts;
+use crate::dialogs::Dialog;
 use crate::mailbox::Mailbox;
 use crate::terminal::TerminalOptions;
 use crate::{dialogs, screen};
@@ -248,13 +249,13 @@ impl Stage {
     fn open_dialog(&mut self, owner: OwnerId, id: ViewId, dialog: DialogRequest) {
         let close = dialogs::Close::new(Arc::clone(&self.mailbox), id);
         match dialogs::build(dialog, close) {
-            Ok(overlay) => self.overlays.open(owner, id, overlay.into(), None),
-            Err(ask) => {
+            Dialog::Overlay(overlay) => self.overlays.open(owner, id, overlay.into(), None),
+            Dialog::Ask(ask) => {
                 if !self.terminal_focused {
                     let call = format!("Bezel asks: {}", ask.title());
                     self.effects.push_back(Request::Notify(call));
                 }
-                self.asks.add(owner, id, ask);
+                self.asks.add(owner, id, *ask);
             }
         }
     }

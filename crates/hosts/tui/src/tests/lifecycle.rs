@@ -87,7 +87,7 @@ async fn removing_a_plugin_removes_everything_of_it() {
     assert!(screen.row(0).starts_with("main"));
     let screen = tui.press("ctrl+x").await;
     assert!(
-        screen.contains("ctrl+x …") && !screen.contains("g  "),
+        screen.contains("ctrl+x …") && !screen.contains("g  Go"),
         "{}",
         screen.text()
     );

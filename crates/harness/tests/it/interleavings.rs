@@ -152,10 +152,7 @@ async fn finish(
     expected: &Expected,
 ) {
     session.lane.resume(&session.cx).await.unwrap();
-    let answer = match expected.answer {
-        Some(answer) => answer,
-        None => 9,
-    };
+    let answer = expected.answer.unwrap_or(9);
     if expected.waits() {
         assert_eq!(submit(channel, id, "9").await, SubmitOutcome::Accepted);
     }

@@ -448,7 +448,9 @@ fn check(message: &UserMessage) -> Result<(), PromptError> {
         UserContent::Text { .. } => None,
     });
     for (index, image) in images.enumerate() {
-        if image.data.len() / 4 * 3 > ImageContent::MAX_BYTES {
+        let padding = image.data.bytes().rev().take_while(|byte| *byte == b'=');
+        let bytes = (image.data.len() / 4 * 3).saturating_sub(padding.count().min(2));
+        if bytes > ImageContent::MAX_BYTES {
             let limit_mib = ImageContent::MAX_BYTES / 1024 / 1024;
             return Err(PromptError::ImageTooLarge {
                 index: index + 1,

@@ -112,6 +112,12 @@ async fn a_damaged_session_is_found_by_a_check_that_changes_nothing() {
     home.run(&["run", "hello"]).succeeded();
     let whole = home.run(&["session", "check", "--all"]);
     assert!(whole.succeeded().stdout.contains("whole"), "{whole:#?}");
+    // One that was taken in is in its file alone; of another a part is in its log.
+    let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
+    let id = listed[0]["session_id"].as_str().unwrap();
+    home.run(&["session", "export", id, "packed"]).succeeded();
+    home.run(&["session", "delete", id]).succeeded();
+    home.run(&["session", "import", "packed"]).succeeded();
     home.run(&["server", "stop"]).succeeded();
     let databases = below(&home.bezel().join("data/sessions"));
     let database = databases

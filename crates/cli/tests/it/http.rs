@@ -184,7 +184,7 @@ fn a_program_pairs_begins_a_session_prompts_follows_and_reads_over_one_connectio
     let server = Serving::start(&home, ANYWHERE);
     let token = token(&server, &server.code);
     let mut asking = Asking::of(&server, &token);
-    let options = json!({ "options": { "directory": home.project() } });
+    let options = json!({ "options": { "directory": home.project(), "permission_mode": "full" } });
     let created = asking.post("/v1/server/session-management/create", &options);
     assert_eq!(created.status, 200, "{}", created.body);
     let session = created.body["session_id"].as_str().unwrap().to_owned();

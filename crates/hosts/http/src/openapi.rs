@@ -25,6 +25,7 @@ pub struct Provided<'a> {
 const LEFT_OUT: &[(&str, Option<&str>)] = &[
     ("session-management", Some("attach")),
     ("session-management", Some("detach")),
+    ("session-copies", None),
     ("session-record", None),
 ];
 

@@ -83,6 +83,7 @@ fn the_committed_documents_are_those_of_the_contracts() {
 const OF_THE_SERVER: &[&str] = &[
     "access",
     "server",
+    "session-copies",
     "session-directory",
     "session-management",
     "session-record",

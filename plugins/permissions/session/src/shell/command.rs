@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::git;
 use super::known::{self, Class};
-use super::script::{Judged, Reading, is_harmless_variable};
+use super::marks::is_harmless_variable;
+use super::script::{Judged, Reading};
 use super::words::Word;
 
 /// Where programs of the system lie: a name with one of these before it is that name.

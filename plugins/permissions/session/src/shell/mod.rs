@@ -6,6 +6,7 @@
 mod command;
 mod git;
 mod known;
+mod marks;
 mod script;
 mod words;
 

@@ -75,9 +75,15 @@ async fn attach(cx: &Context, link: &Link, session: SessionId) -> Outcome<Rewind
         .await
         .map_err(Failure::failed)?;
     let rewind: RewindClient = link.attached().use_service();
-    let loaded = rewind.state();
-    let loaded = loaded.wait_for(cx, |state| state.loaded).await;
-    loaded.map_err(Failure::failed)?;
+    let (state, gone) = (rewind.state(), |state: &AttachmentState| {
+        !state.is_attached()
+    });
+    tokio::select! {
+        loaded = state.wait_for(cx, |state| state.loaded) => loaded.map_err(Failure::failed)?,
+        _ = attachment.wait_for(cx, gone) => {
+            return Err(Failure::failed(anyhow!("the session's process has ended; try it again")));
+        }
+    };
     Ok(rewind)
 }
 

@@ -32,9 +32,13 @@ async fn after_command(command: &str) -> (FakeModelServer, Home, String) {
 const FILES: usize = 40;
 const COMMAND: &str = "for i in f*; do printf after > $i; done; rm f0; printf new > new.txt";
 
+/// What the session says of itself. Whoever asks while its process dies asks again.
 fn state(home: &Home, id: &str) -> Value {
-    let state = home.run(&["session", "rewind", id, "--json"]);
-    serde_json::from_str(&state.succeeded().stdout).unwrap()
+    eventually("the session says how it stands", || {
+        let asked = home.run(&["session", "rewind", id, "--json"]);
+        let state = serde_json::from_str(&asked.stdout).ok();
+        state.filter(|_| asked.status == Some(0))
+    })
 }
 
 /// The state once the turn is recorded: that comes after the run.

@@ -84,7 +84,7 @@ mod tests {
         let options = HarnessOptions {
             facets: facets(),
             entries: manifest_entries(),
-            size: (100, 100),
+            size: (100, 80),
             ..HarnessOptions::default()
         };
         let tui = TuiHarness::start(options).await.unwrap();

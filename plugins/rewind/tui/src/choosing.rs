@@ -25,7 +25,7 @@ pub(crate) async fn choose(
     if is_unavailable(&context, &rewind) {
         return Ok(());
     }
-    let state = rewind.state().wait_for(&cx, |state| state.loaded).await?;
+    let state = rewind.state().get();
     let points = state.points.iter().rev();
     let items = points.map(|point| {
         let detail = match (&point.problem, point.files_since) {
@@ -213,7 +213,13 @@ fn difference(file: &FileChange) -> String {
 }
 
 fn is_unavailable(context: &TuiContext, rewind: &RewindClient) -> bool {
-    match &rewind.state().get().availability {
+    let state = rewind.state().get();
+    match &state.availability {
+        Availability::Available if !state.loaded => {
+            let text = "the checkpoints are still being read; try again in a moment";
+            context.ui.toast(Toast::info(text));
+            true
+        }
         Availability::Available => false,
         Availability::Unavailable { reason } => {
             context

@@ -49,11 +49,11 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
         }
     }));
 
-    let open = Command::new("rewind.open", "Go back to before a message")
+    let open = Command::new("rewind.open", "Rewind files")
         .description("Puts the files back that the agent has changed since; can be undone")
         .slash("rewind");
     add(&cx, &rewind, open, choosing::choose);
-    let last = Command::new("rewind.last", "Take back what the last turn changed")
+    let last = Command::new("rewind.last", "Rewind a turn")
         .description("Puts the files back to before the newest message whose turn changed some")
         .slash("undo");
     add(&cx, &rewind, last, choosing::take_back_last);
@@ -61,7 +61,7 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
         .description("Brings the files back as they were before they were rewound")
         .slash("redo");
     add(&cx, &rewind, clear, clear_staged);
-    let keep = Command::new("rewind.keep", "Keep the rewound files")
+    let keep = Command::new("rewind.keep", "Keep the rewind")
         .description("The rewind can no longer be undone");
     add(&cx, &rewind, keep, keep_staged);
     cx.keybindings.add(Binding::new("ctrl+x r", "rewind.open")?);

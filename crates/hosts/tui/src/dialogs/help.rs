@@ -36,7 +36,7 @@ pub(crate) fn help(groups: Vec<HelpGroup>) -> Overlay {
         .hints("type to search · ↑↓ scroll · esc close");
     overlay.placement(OverlayPlacement::Center {
         width: 120,
-        height: 40,
+        height: 64,
     })
 }
 

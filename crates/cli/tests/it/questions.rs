@@ -22,7 +22,7 @@ async fn asking() -> (FakeModelServer, Home) {
     // By what the conversation holds: a request that a death cut off is sent again.
     let script = Script::respond(move |call| {
         let answered = |part: &SeenPart| matches!(part, SeenPart::ToolResult { .. });
-        match call.parts().any(|part| answered(part)) {
+        match call.parts().any(answered) {
             true => Turn::text("As you like."),
             false => Turn::tool_calls([("question", question.clone())]),
         }

@@ -155,7 +155,9 @@ async fn announced(url: &str, token: &str, session: &str) -> BTreeSet<String> {
             .map(|service| service["id"].as_str().unwrap());
         match header["k"].as_str().unwrap() {
             "welcome" => {
-                names.extend(ids.filter(|id| *id != "session-record").map(str::to_owned));
+                // For workers alone.
+                let ours = ids.filter(|id| !["session-copies", "session-record"].contains(id));
+                names.extend(ours.map(str::to_owned));
                 let attach = r#"{"k":"call","i":1,"s":"session-management","m":"attach"}"#;
                 send(attach, json!({ "session_id": session }));
             }

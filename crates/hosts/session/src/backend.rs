@@ -1,14 +1,14 @@
 //! The harness behind the facets' handles.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
 use bezel_api_session::{
     AgentEvent, Capabilities, Capability, ForkError, ForkPlan, LaneError, LedgerTotals,
     OpenRequestsError, SessionIdentity, ToolDraft,
 };
-use bezel_context::{Context, Spawner};
+use bezel_context::{Context, Spawner, Task};
 use bezel_harness::{AppendError, ChannelId, ForkRequest, ForkScope, Harness};
 use bezel_plugin::Registry;
 use bezel_session_types::{Entry, EntryId, LaneName};
@@ -43,6 +43,8 @@ pub(crate) struct HostAgent {
     pub(crate) main: Arc<HostLane>,
     pub(crate) tools: Registry<ToolDraft>,
     pub(crate) spawner: Spawner,
+    /// Holds the registry that it follows, and so ends only when it is told.
+    pub(crate) following_tools: OnceLock<Task<()>>,
     pub(crate) retired: watch::Sender<Option<String>>,
 }
 

@@ -1,6 +1,6 @@
 //! The harness as the engine of a session.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bezel_api_session::{Engine, EngineError, EngineSession, EngineStart, ToolDraft};
 use bezel_context::{Context, Spawner};
@@ -70,6 +70,7 @@ fn open(start: EngineStart, config: HarnessConfig) -> Result<Arc<HostAgent>, Eng
         main,
         tools,
         spawner,
+        following_tools: OnceLock::new(),
         retired,
     }))
 }
@@ -79,10 +80,10 @@ impl EngineSession for HostAgent {
         async move {
             let current = sources::tools(&self.tools.current());
             self.harness.set_tools(Arc::new(current));
-            self.spawner.spawn(
-                "tool registry",
-                follow_tools(self.harness.clone(), self.tools.clone()),
-            );
+            self.following_tools.get_or_init(|| {
+                let follow = follow_tools(self.harness.clone(), self.tools.clone());
+                self.spawner.spawn("tool registry", follow)
+            });
             // What was recorded to wait, or held by an interrupt, waits on.
             let goes_on = |found: &&OpenLane| found.operation_id.is_some() || found.resume;
             for found in self.harness.opened().iter().filter(goes_on) {
@@ -100,6 +101,9 @@ impl EngineSession for HostAgent {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
+        if let Some(following) = self.following_tools.get() {
+            following.abort();
+        }
         self.harness.close().boxed()
     }
 }

@@ -121,7 +121,7 @@ impl<'p> Deserializer<'p> for Reader<'_, 'p> {
     }
 
     of_any! {
-        deserialize_str deserialize_string deserialize_identifier
+        deserialize_str deserialize_string
         deserialize_seq deserialize_map
     }
 
@@ -138,6 +138,14 @@ impl<'p> Deserializer<'p> for Reader<'_, 'p> {
         let value = reader.deserialize_any(visitor)?;
         reader.end()?;
         Ok(value)
+    }
+
+    /// A name of a variant: text, though `serde` would take its number too.
+    fn deserialize_identifier<V: Visitor<'p>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0.next() {
+            Some(b'"') => self.0.visit_string(visitor),
+            _ => Err(Error::custom("expected a name")),
+        }
     }
 
     fn deserialize_option<V: Visitor<'p>>(self, visitor: V) -> Result<V::Value, Error> {

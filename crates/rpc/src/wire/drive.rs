@@ -14,6 +14,8 @@ use crate::provider::Provider;
 
 /// Frames that are read before anything is written.
 const READ_BATCH: usize = 256;
+/// Bytes that wait to be written after which frames are read one by one.
+const ANSWERED: usize = 1024 * 1024;
 
 /// Why a connection ended.
 #[derive(Debug)]
@@ -129,6 +131,10 @@ impl Connection {
                         }
                         if let Err(end) = act(frame) {
                             return Poll::Ready(end);
+                        }
+                        // What is answered at once would pass any bound before the first of it is written.
+                        if self.outgoing.waiting() >= ANSWERED {
+                            break;
                         }
                     }
                     Poll::Ready(Ok(None)) => return Poll::Ready(End::Closed),

@@ -181,3 +181,10 @@ fn depth_counts_across_what_is_read_and_what_is_passed_over() {
         same::<Known>(format!("{{\"c\":{nested}}}").as_bytes());
     }
 }
+
+#[test]
+fn the_tag_of_a_variant_is_its_name_and_never_its_number() {
+    assert!(read::<Tagged>(br#"{"t":"B"}"#).is_ok());
+    let error = read::<Tagged>(br#"{"t":1}"#).unwrap_err().to_string();
+    assert!(error.contains("expected a name"), "{error}");
+}

@@ -1,22 +1,19 @@
 //! `bezel session pending` and `bezel session answer`: what a session asks, and the answer from elsewhere.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use anyhow::anyhow;
 use bezel_context::Context;
 use bezel_question_contract::{AnswerError, PendingQuestion, QuestionResponse, QuestionsClient};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::SubmitOutcome;
-use bezel_sessions_contract::{LaunchEnvironment, SessionManagementClient, SessionSummary};
+use bezel_sessions_contract::{LaunchEnvironment, SessionSummary};
 use serde_json::json;
 
-use super::session::{failed, found, plain};
+use super::opened;
+use super::session::{found, plain};
 use crate::arguments::AnswerArguments;
 use crate::failure::{Exit, Failure, Outcome};
-
-/// How long a session's process may take to show what it asks.
-const OPENING: Duration = Duration::from_secs(45);
 
 /// Shows what a session asks.
 pub(super) async fn pending(
@@ -107,19 +104,9 @@ async fn open(
     environment: LaunchEnvironment,
     session: &SessionSummary,
 ) -> Outcome<(QuestionsClient, Vec<PendingQuestion>)> {
-    let management: SessionManagementClient = link.server().use_service();
-    let id = session.session_id.clone();
-    let attached = management.attach(cx, id, Some(environment)).await;
-    attached.map_err(failed)?;
-    let questions: QuestionsClient = link.attached().use_service();
-    let patience = cx.with_timeout(OPENING);
-    let asked = questions.pending().ready(&patience).await.map_err(|_| {
-        Failure::failed(anyhow!(
-            "session {} did not show what it asks within {} seconds; `bezel server logs` may say why",
-            session.session_id,
-            OPENING.as_secs()
-        ))
-    })?;
+    let opened = opened::open(cx, link, environment, &session.session_id).await?;
+    let questions: QuestionsClient = opened.services.use_service();
+    let asked = opened.shown(cx, questions.pending().ready(cx)).await?;
     Ok((questions, asked.to_vec()))
 }
 

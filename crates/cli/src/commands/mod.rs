@@ -7,6 +7,7 @@ pub mod config;
 pub mod doctor;
 pub mod models;
 pub mod open;
+mod opened;
 mod permit;
 pub mod rewind;
 pub mod run;

@@ -1,22 +1,19 @@
 //! `bezel session permit`: what a session needs permission for, and the reply from elsewhere.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use anyhow::anyhow;
 use bezel_context::Context;
 use bezel_permissions_contract::{PendingAsk, PermissionsClient, Reply, ReplyError};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::SubmitOutcome;
-use bezel_sessions_contract::{LaunchEnvironment, SessionManagementClient};
+use bezel_sessions_contract::LaunchEnvironment;
 use serde_json::json;
 
-use super::session::{failed, found, plain};
+use super::opened;
+use super::session::{found, plain};
 use crate::arguments::{PermitArguments, PermitReply};
 use crate::failure::{Exit, Failure, Outcome};
-
-/// How long a session's process may take to show what it asks.
-const OPENING: Duration = Duration::from_secs(45);
 
 /// Shows what waits, or replies to it.
 pub(super) async fn run(
@@ -26,19 +23,9 @@ pub(super) async fn run(
     arguments: PermitArguments,
 ) -> Outcome {
     let session = found(cx, link, &arguments.id).await?;
-    let management: SessionManagementClient = link.server().use_service();
-    let id = session.session_id.clone();
-    let attached = management.attach(cx, id, Some(environment)).await;
-    attached.map_err(failed)?;
-    let permissions: PermissionsClient = link.attached().use_service();
-    let patience = cx.with_timeout(OPENING);
-    let asks = permissions.asks().ready(&patience).await.map_err(|_| {
-        Failure::failed(anyhow!(
-            "session {} did not show what it asks within {} seconds; `bezel server logs` may say why",
-            session.session_id,
-            OPENING.as_secs()
-        ))
-    })?;
+    let opened = opened::open(cx, link, environment, &session.session_id).await?;
+    let permissions: PermissionsClient = opened.services.use_service();
+    let asks = opened.shown(cx, permissions.asks().ready(cx)).await?;
     let mut out = io::stdout();
     let Some(reply) = arguments.reply else {
         match arguments.json {

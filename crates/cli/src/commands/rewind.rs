@@ -7,23 +7,28 @@ use bezel_context::Context;
 use bezel_rewind_contract::{
     Availability, LeftAlone, Restored, RewindClient, RewindError, RewindState,
 };
-use bezel_rpc::{AttachmentState, CallError, Link};
+use bezel_rpc::{CallError, Link};
 use bezel_session_types::{EntryId, SessionId};
-use bezel_sessions_contract::{LaunchEnvironment, SessionManagementClient};
+use bezel_sessions_contract::LaunchEnvironment;
 use serde_json::json;
 
+use super::opened;
 use crate::arguments::RewindArguments;
 use crate::failure::{Failure, Outcome};
-use crate::setup::environment;
 
 /// Runs the command for a session that was found.
 pub async fn run(
     cx: &Context,
     link: &Link,
-    session: SessionId,
+    environment: LaunchEnvironment,
+    session: &SessionId,
     arguments: &RewindArguments,
 ) -> Outcome<()> {
-    let rewind = attach(cx, link, session).await?;
+    let opened = opened::open(cx, link, environment, session).await?;
+    let rewind: RewindClient = opened.services.use_service();
+    let state = rewind.state();
+    let loaded = state.wait_for(cx, |state| state.loaded);
+    let state = opened.shown(cx, loaded).await?;
     let mut out = io::stdout();
     let force = arguments.force;
     if arguments.clear || arguments.commit {
@@ -55,36 +60,11 @@ pub async fn run(
             staged.total, staged.text
         )?);
     }
-    let state = rewind.state().ready(cx).await.map_err(Failure::failed)?;
     match arguments.json {
         true => writeln!(out, "{}", json!(*state))?,
         false => list(&state, &mut out)?,
     }
     Ok(())
-}
-
-async fn attach(cx: &Context, link: &Link, session: SessionId) -> Outcome<RewindClient> {
-    let management: SessionManagementClient = link.server().use_service();
-    let environment = Some(LaunchEnvironment(environment()));
-    let attached = management.attach(cx, session, environment).await;
-    attached.map_err(|error| Failure::failed(anyhow!("cannot open the session: {error}")))?;
-    let attachment = link.attached().attachment();
-    let settled = |state: &AttachmentState| !matches!(state, AttachmentState::Attaching { .. });
-    attachment
-        .wait_for(cx, settled)
-        .await
-        .map_err(Failure::failed)?;
-    let rewind: RewindClient = link.attached().use_service();
-    let (state, gone) = (rewind.state(), |state: &AttachmentState| {
-        !state.is_attached()
-    });
-    tokio::select! {
-        loaded = state.wait_for(cx, |state| state.loaded) => loaded.map_err(Failure::failed)?,
-        _ = attachment.wait_for(cx, gone) => {
-            return Err(Failure::failed(anyhow!("the session's process has ended; try it again")));
-        }
-    };
-    Ok(rewind)
 }
 
 fn refused(error: CallError<RewindError>) -> Failure {

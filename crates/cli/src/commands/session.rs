@@ -4,13 +4,12 @@
 mod files;
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use anyhow::anyhow;
 use bezel_context::Context;
 use bezel_host_headless::{SelectError, find_session};
-use bezel_rpc::{AttachmentState, CallError, Link};
-use bezel_session_types::{AssistantContent, EntryId, Message, ResultContent};
+use bezel_rpc::{CallError, Link};
+use bezel_session_types::{AssistantContent, EntryId, Message, ResultContent, SessionId};
 use bezel_sessions_contract::{
     ForkError, ForkRequest, LaunchEnvironment, SessionDirectoryClient, SessionError,
     SessionForkClient, SessionManagementClient, SessionSummary,
@@ -20,16 +19,12 @@ use serde_json::json;
 use crate::arguments::{ServerChoice, SessionCommand};
 use crate::commands::rewind;
 use crate::commands::run::runtime;
-use crate::commands::{asked, permit};
+use crate::commands::{asked, opened, permit};
 use crate::connect::join_chosen;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::logging;
 use crate::paths::Paths;
-use crate::setup;
 use crate::setup::environment;
-
-/// How long a session that was opened may take to be there.
-const ATTACHING: Duration = Duration::from_secs(20);
 
 /// Runs the command.
 pub fn run(server: ServerChoice, command: SessionCommand) -> Outcome {
@@ -123,7 +118,7 @@ async fn act(
                 whole_tree: tree,
                 title,
             };
-            let forked = fork(cx, link, &management, &session, request).await?;
+            let forked = fork(cx, link, environment, &session.session_id, request).await?;
             if json {
                 writeln!(out, "{}", json!(forked))?;
             } else {
@@ -136,7 +131,7 @@ async fn act(
         }
         SessionCommand::Rewind(arguments) => {
             let session = found(cx, link, &arguments.id).await?;
-            rewind::run(cx, link, session.session_id, &arguments).await?;
+            rewind::run(cx, link, environment, &session.session_id, &arguments).await?;
         }
         SessionCommand::Delete { id, json } => {
             let session = found(cx, link, &id).await?;
@@ -173,26 +168,12 @@ async fn act(
 async fn fork(
     cx: &Context,
     link: &Link,
-    management: &SessionManagementClient,
-    session: &SessionSummary,
+    environment: LaunchEnvironment,
+    session: &SessionId,
     request: ForkRequest,
 ) -> Outcome<SessionSummary> {
-    let environment = Some(LaunchEnvironment(setup::environment()));
-    management
-        .attach(cx, session.session_id.clone(), environment)
-        .await
-        .map_err(failed)?;
-    let attached = link.attached();
-    let settled = |state: &AttachmentState| !matches!(state, AttachmentState::Attaching { .. });
-    let waiting = cx.with_timeout(ATTACHING);
-    let state = attached.attachment().wait_for(&waiting, settled).await;
-    if !state.is_ok_and(|state| state.is_attached()) {
-        return Err(Failure::failed(anyhow!(
-            "the worker of session {} was lost while it was opened: try again",
-            session.session_id
-        )));
-    }
-    let forks: SessionForkClient = attached.use_service();
+    let opened = opened::open(cx, link, environment, session).await?;
+    let forks: SessionForkClient = opened.services.use_service();
     forks.fork(cx, request).await.map_err(|error| match error {
         CallError::Service(error @ ForkError::Refused { .. }) => Failure::usage(error),
         CallError::Service(error) => Failure::failed(error),

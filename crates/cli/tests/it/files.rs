@@ -203,3 +203,30 @@ fn old_sessions_are_kept_unless_the_configuration_says_otherwise() {
     let shown = home.run(&["config", "show"]);
     assert!(shown.succeeded().stdout.contains("keep_days"), "{shown:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_goes_on_by_itself_from_where_it_was_made() {
+    let turns = ["It was 4711.", "Still 4711."].map(Turn::text);
+    let (server, home) = chat(turns).await;
+    home.run(&["run", "tell me"]).succeeded();
+    // Whether its process runs or not.
+    home.run(&["server", "stop"]).succeeded();
+    let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
+    let id = listed[0]["session_id"].as_str().unwrap();
+    home.run(&["session", "fork", id, "--at", "nowhere"])
+        .failed(2, "no entry nowhere");
+    let forked = home.run(&["session", "fork", id, "--title", "a copy", "--json"]);
+    let forked = json(&forked.succeeded().stdout);
+    let copy = forked["session_id"].as_str().unwrap();
+    assert_eq!(forked["title"], "a copy");
+    home.run(&["run", "--session", copy, "which was it?"])
+        .succeeded();
+    let body = server.last_body().to_string();
+    assert!(body.contains("4711") && body.contains("tell me"), "{body}");
+    let kept = home.run(&["session", "show", id, "--json"]);
+    assert!(
+        !kept.succeeded().stdout.contains("which was it?"),
+        "{kept:#?}"
+    );
+    home.run(&["session", "check", "--all"]).succeeded();
+}

@@ -16,7 +16,7 @@ mod manifest;
 mod scope;
 
 pub use assembly::{AssembleOptions, Assembled, AssemblyError, FacetReport, FacetStatus, assemble};
-pub use bezel_kernel::{BoxError, Deadlines, Failure, Scope};
+pub use bezel_kernel::{BoxError, Deadlines, Failure, Phase, Scope};
 pub use bezel_rpc::LocalService;
 pub use contributions::{
     Contribution, Contributions, Draft, DraftError, Named, Names, Problem, Registry,

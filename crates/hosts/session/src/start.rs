@@ -11,8 +11,8 @@ use bezel_api_session::{
 };
 use bezel_context::{Context, TaskScope};
 use bezel_plugin::{
-    AssembleOptions, Assembled, AssemblyError, Deadlines, FacetReport, Failure, Manifest, Problem,
-    Registry, assemble,
+    AssembleOptions, Assembled, AssemblyError, Deadlines, FacetReport, Failure, Manifest, Phase,
+    Problem, Registry, assemble,
 };
 use bezel_rpc::{Connect, ConnectionState, Hello, Link, ServiceTable, State};
 use tokio::sync::watch;
@@ -182,15 +182,17 @@ impl RunningSession {
     }
 
     /// Ends the facets in reverse, the connection and the engine. Nothing is lost: for the session it is
-    /// like a crash. Returns every failed disposer.
+    /// like a crash. Returns every failed disposer, and what had to be aborted.
     pub async fn stop(self) -> Vec<Failure> {
-        let failures = self.assembled.dispose().await;
+        let mut failures = self.assembled.dispose().await;
         self.link.stop().await;
         self.session.close().await;
         let overran = self.tasks.shutdown(std::time::Duration::from_secs(5)).await;
-        if !overran.is_empty() {
-            tracing::warn!(?overran, "tasks of the session had to be aborted");
-        }
+        failures.extend(overran.into_iter().map(|task| Failure {
+            unit: task.into(),
+            phase: Phase::Disposal,
+            cause: "it had to be aborted".into(),
+        }));
         failures
     }
 }

@@ -175,6 +175,7 @@ impl Opened {
             host, agent, lane, ..
         } = self;
         drop((agent, lane));
-        host.stop().await;
+        let failures = host.stop().await;
+        assert!(failures.is_empty(), "{failures:?}");
     }
 }

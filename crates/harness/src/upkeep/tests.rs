@@ -130,7 +130,7 @@ fn a_session_of_pi_keeps_its_branches_its_labels_and_the_results_of_its_calls() 
         ),
         (SourceFormat::Pi, Some("p-1"), "Two ways")
     );
-    assert_eq!(summary.directory.as_deref(), Some(Path::new("/work/pi")));
+    assert_eq!(summary.directory.as_deref(), Some(Path::new("/srv/pi")));
     assert_eq!(
         summary.left_out,
         [("entry `from_the_future`".to_owned(), 1)].into()
@@ -340,7 +340,7 @@ fn an_export_is_taken_in_as_an_idle_session_of_its_own() {
     let facts = PackageFacts {
         session_id: bezel_session_types::SessionId::new("the-old-one"),
         title: "Named".into(),
-        directory: "/work/old".into(),
+        directory: "/srv/old".into(),
         output_directory: source.path("output"),
         version: "0".into(),
     };

@@ -17,7 +17,7 @@ fn facts(place: &Place) -> PackageFacts {
     PackageFacts {
         session_id: SessionId::new("s1"),
         title: "A “title”".into(),
-        directory: "/work".into(),
+        directory: "/srv".into(),
         output_directory: outputs(place),
         version: "0.1.0".into(),
     }

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn path(pattern: &str, path: &str) -> bool {
-        PathPattern::new(pattern, Path::new("/work/app"), Some(Path::new("/home/me")))
+        PathPattern::new(pattern, Path::new("/srv/app"), Some(Path::new("/home/me")))
             .matches(Path::new(path))
     }
 
@@ -243,25 +243,25 @@ mod tests {
     fn a_wildcard_in_a_path_stays_within_a_name() {
         for (pattern, of, expected) in [
             ("*", "/etc/passwd", true),
-            ("src/*", "/work/app/src/main.rs", true),
-            ("src/*", "/work/app/src/deep/main.rs", false),
-            ("src/**", "/work/app/src/deep/main.rs", true),
-            ("src/", "/work/app/src/deep/main.rs", true),
-            ("./src", "/work/app/src/deep/main.rs", true),
-            ("src/**/*.rs", "/work/app/src/a/b/main.rs", true),
-            ("src/**/*.rs", "/work/app/src/main.rs", true),
-            ("./**", "/work/app/x", true),
-            ("./**", "/work/other/x", false),
-            ("../other/**", "/work/other/x", true),
-            (".env*", "/work/app/deep/.env.local", true),
-            (".env*", "/work/app/environment", false),
-            ("node_modules", "/work/app/a/node_modules/b/c.js", true),
+            ("src/*", "/srv/app/src/main.rs", true),
+            ("src/*", "/srv/app/src/deep/main.rs", false),
+            ("src/**", "/srv/app/src/deep/main.rs", true),
+            ("src/", "/srv/app/src/deep/main.rs", true),
+            ("./src", "/srv/app/src/deep/main.rs", true),
+            ("src/**/*.rs", "/srv/app/src/a/b/main.rs", true),
+            ("src/**/*.rs", "/srv/app/src/main.rs", true),
+            ("./**", "/srv/app/x", true),
+            ("./**", "/srv/other/x", false),
+            ("../other/**", "/srv/other/x", true),
+            (".env*", "/srv/app/deep/.env.local", true),
+            (".env*", "/srv/app/environment", false),
+            ("node_modules", "/srv/app/a/node_modules/b/c.js", true),
             ("/etc", "/etc/ssh/sshd_config", true),
             ("/etc", "/etcetera", false),
             ("~/.ssh", "/home/me/.ssh/id_rsa", true),
             ("~/.ssh", "/home/you/.ssh/id_rsa", false),
             ("/", "/anything", true),
-            ("", "/work/app/x", true),
+            ("", "/srv/app/x", true),
         ] {
             if !pattern.is_empty() {
                 assert_eq!(path(pattern, of), expected, "{pattern:?} {of:?}");

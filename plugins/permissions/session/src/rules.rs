@@ -93,8 +93,8 @@ mod tests {
 
     fn place() -> Place {
         Place {
-            directory: "/work".into(),
-            real: "/work".into(),
+            directory: "/srv".into(),
+            real: "/srv".into(),
             home: Some("/home/me".into()),
             readable: Vec::new(),
         }
@@ -138,11 +138,11 @@ mod tests {
         ];
         let rules = Rules::new(rules, &place());
         // A link inside an allowed directory that leads to a place outside of it is not allowed.
-        let escape = path("/work/open/link", "/etc/passwd");
+        let escape = path("/srv/open/link", "/etc/passwd");
         assert!(!rules.allow("read", Subject::Path(&escape)));
         // Named through a denied directory, or leading into one, it is denied.
-        let named = path("/work/secret/link", "/elsewhere/x");
-        let leading = path("/work/open/link", "/work/secret/x");
+        let named = path("/srv/secret/link", "/elsewhere/x");
+        let leading = path("/srv/open/link", "/srv/secret/x");
         assert!(rules.denial("read", Subject::Path(&named)).is_some());
         assert!(rules.denial("read", Subject::Path(&leading)).is_some());
     }

@@ -238,7 +238,7 @@ mod retention {
     /// Four sessions without a worker, the oldest first, of 100 bytes each.
     fn four(host: &FakeServerHost) -> Vec<SessionId> {
         let ids: Vec<SessionId> = (0..4)
-            .map(|number| host.fleet.add("me", &format!("/work/{number}")).session_id)
+            .map(|number| host.fleet.add("me", &format!("/srv/{number}")).session_id)
             .collect();
         for id in &ids {
             host.fleet
@@ -292,7 +292,7 @@ async fn files_are_for_clients_of_the_same_machine_alone() {
     use bezel_sessions_contract::{ImportSession, SessionUpkeepClient};
     let host = host().await;
     let cx = Context::background();
-    let session = host.fleet.add("me", "/work/one");
+    let session = host.fleet.add("me", "/srv/one");
     host.fleet
         .files()
         .sizes
@@ -300,7 +300,7 @@ async fn files_are_for_clients_of_the_same_machine_alone() {
     let import = ImportSession {
         file: "/there/file".into(),
         directory: None,
-        fallback: "/work/two".into(),
+        fallback: "/srv/two".into(),
     };
     let near = host.client(owner("me", Workspaces::All)).await;
     let upkeep = near.server().use_service::<SessionUpkeepClient>();

@@ -118,7 +118,7 @@ mod tests {
     fn details_survive_their_json_form_and_ignore_unknown_fields() {
         let details = ToolDetails::Bash(BashDetails {
             command: "make".into(),
-            directory: "/work".into(),
+            directory: "/srv".into(),
             status: CommandStatus::Exited { code: 2 },
             duration_ms: 12,
             output_bytes: 3,

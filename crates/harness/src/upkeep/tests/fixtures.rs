@@ -23,7 +23,7 @@ pub(super) fn pi() -> Vec<u8> {
     let said = |message: Value| json!({ "message": message });
     let call = |id: &str| json!({ "type": "toolCall", "id": id, "name": "read", "arguments": { "path": id } });
     jsonl(&[
-        json!({ "type": "session", "version": 3, "id": "p-1", "timestamp": "2026-02-03T04:05:06Z", "cwd": "/work/pi" }),
+        json!({ "type": "session", "version": 3, "id": "p-1", "timestamp": "2026-02-03T04:05:06Z", "cwd": "/srv/pi" }),
         entry(
             "m0",
             None,
@@ -124,7 +124,7 @@ pub(super) fn pi() -> Vec<u8> {
 
 pub(super) fn claude() -> Vec<u8> {
     let line = |id: &str, parent: Option<&str>, kind: &str, message: Value| {
-        json!({ "type": kind, "uuid": id, "parentUuid": parent, "sessionId": "c-1", "cwd": "/work/claude",
+        json!({ "type": kind, "uuid": id, "parentUuid": parent, "sessionId": "c-1", "cwd": "/srv/claude",
                 "isSidechain": false, "timestamp": "2026-02-03T04:05:06.789Z", "message": message })
     };
     let answer = |id: &str, part: Value| {
@@ -219,7 +219,7 @@ pub(super) fn codex() -> Vec<u8> {
     jsonl(&[
         line(
             "session_meta",
-            json!({ "id": "x-1", "cwd": "/work/codex", "model_provider": "openai" }),
+            json!({ "id": "x-1", "cwd": "/srv/codex", "model_provider": "openai" }),
         ),
         said("developer", "input_text", "rules"),
         said(
@@ -229,7 +229,7 @@ pub(super) fn codex() -> Vec<u8> {
         ),
         line(
             "turn_context",
-            json!({ "model": "gpt-x", "cwd": "/work/codex" }),
+            json!({ "model": "gpt-x", "cwd": "/srv/codex" }),
         ),
         said("user", "input_text", "run it"),
         line(

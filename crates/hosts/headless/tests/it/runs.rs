@@ -22,7 +22,7 @@ pub fn options(choice: Choice) -> HeadlessOptions {
         prompt: "do it".into(),
         pictures: Vec::new(),
         choice,
-        directory: "/work".into(),
+        directory: "/srv".into(),
         environment: LaunchEnvironment::default(),
         switch_model: None,
         unreachable: false,
@@ -175,7 +175,7 @@ async fn a_run_tells_everything_in_order_and_ends_with_its_answer() {
     let created = world.session.created.lock().unwrap();
     assert_eq!(
         (created[0].directory.as_str(), created[0].permission_mode),
-        ("/work", PermissionMode::Plan)
+        ("/srv", PermissionMode::Plan)
     );
 }
 

@@ -507,7 +507,7 @@ impl SessionDirectory for FakeServer {
         _cx: &Context,
         directory: String,
     ) -> Result<Option<SessionSummary>, SessionError> {
-        Ok((directory == "/work").then(|| self.session.summary()))
+        Ok((directory == "/srv").then(|| self.session.summary()))
     }
 }
 

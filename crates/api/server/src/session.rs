@@ -25,6 +25,10 @@ pub struct ManagedSession {
     pub owner: String,
     /// Where it works; absolute.
     pub directory: PathBuf,
+    /// The session that began it, for a part of its own work; none for one that a person began.
+    pub parent_id: Option<SessionId>,
+    /// The agent that it runs; none while the configured one serves.
+    pub agent: Option<String>,
     /// The chosen model; none while the configured one serves.
     pub model: Option<ModelRef>,
     /// How much the model reasons; none while the configured level serves.
@@ -37,6 +41,8 @@ pub struct ManagedSession {
     pub created_at: Timestamp,
     /// When something of it last changed. Moves at most every few seconds while it runs.
     pub updated_at: Timestamp,
+    /// When it was put away: lists leave it out unless they are asked. None for one that was not.
+    pub archived_at: Option<Timestamp>,
 }
 
 /// What a session's worker does.
@@ -77,8 +83,12 @@ pub struct CreateManaged {
     pub owner: String,
     /// For people; without one the first commit that brings a title gives it.
     pub title: Option<String>,
-    /// Absolute path of an existing directory.
+    /// Absolute path of an existing directory. A child's may be empty: it works where its parent does.
     pub directory: PathBuf,
+    /// The session that it is a part of; of the same owner, and within reach of who asks.
+    pub parent_id: Option<SessionId>,
+    /// The agent that it runs.
+    pub agent: Option<String>,
     /// The model to begin with.
     pub model: Option<ModelRef>,
     /// What the agent may do unasked.

@@ -120,11 +120,11 @@ pub(crate) async fn choose(
             let management: SessionManagementClient = link.server().use_service();
             let options = CreateSession {
                 session_id: Some(new.clone()),
-                title: None,
                 directory: directory.to_owned(),
                 environment: Some(environment.clone()),
                 model: model.clone(),
                 permission_mode: *permission_mode,
+                ..CreateSession::default()
             };
             Ok((management.create(cx, options).await?, true))
         }
@@ -145,9 +145,12 @@ mod tests {
             workspace_id: WorkspaceId::new("w"),
             workspace_name: "w".into(),
             status: SessionStatus::Idle,
+            parent_id: None,
+            agent: None,
             model: None,
             created_at: String::new(),
             updated_at: String::new(),
+            archived_at: None,
         };
         DirectoryState {
             revision: 1,

@@ -166,8 +166,11 @@ impl HostFleet {
     async fn created(
         self,
         cx: Context,
-        options: CreateManaged,
+        mut options: CreateManaged,
     ) -> Result<ManagedSession, FleetError> {
+        if let Some(parent) = options.parent_id.clone() {
+            self.inherit(&cx, &parent, &mut options)?;
+        }
         let shown = options.directory.display().to_string();
         let location = self
             .locate_for(cx.principal().map(AsRef::as_ref), options.directory.clone())
@@ -213,13 +216,45 @@ impl HostFleet {
         self.known(&session.session_id)
     }
 
+    /// What nobody said of a child is as it is of its parent.
+    fn inherit(
+        &self,
+        cx: &Context,
+        parent: &SessionId,
+        options: &mut CreateManaged,
+    ) -> Result<(), FleetError> {
+        let parent = match cx.principal() {
+            Some(principal) => self.within_reach(principal, parent)?,
+            None => self.known(parent)?,
+        };
+        if parent.owner != options.owner {
+            return Err(FleetError::NotAuthorized {
+                session_id: parent.session_id,
+            });
+        }
+        if options.directory.as_os_str().is_empty() {
+            options.directory = parent.directory;
+        }
+        options.agent = options.agent.take().or(parent.agent);
+        options.model = options.model.take().or(parent.model);
+        Ok(())
+    }
+
+    /// A session goes with all that it began: its children first, so that what is left after a crash is whole.
     async fn removed(self, cx: Context, session_id: SessionId) -> Result<(), FleetError> {
+        for child in self.records.descendants(&session_id).into_iter().rev() {
+            self.removed_alone(&cx, child).await?;
+        }
+        self.removed_alone(&cx, session_id).await
+    }
+
+    async fn removed_alone(&self, cx: &Context, session_id: SessionId) -> Result<(), FleetError> {
         self.known(&session_id)?;
         self.workers.remove(&session_id).await?;
         for client in self.router.clients_of(session_id.as_str()) {
             self.detach(&client);
         }
-        let deleted = self.records.delete(&cx, &session_id).await;
+        let deleted = self.records.delete(cx, &session_id).await;
         self.workers.forget(&session_id);
         deleted?;
         let (launcher, id) = (self.workers.launcher(), session_id.clone());

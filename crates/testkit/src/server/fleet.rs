@@ -83,12 +83,15 @@ impl FakeFleet {
             workspace_name: directory.rsplit('/').next().unwrap_or_default().to_owned(),
             owner: owner.to_owned(),
             directory: directory.into(),
+            parent_id: None,
+            agent: None,
             model: None,
             thinking_level: None,
             permission_mode: Default::default(),
             status: SessionStatus::Closed,
             created_at: at,
             updated_at: at,
+            archived_at: None,
         };
         self.inner().sessions.insert(0, session.clone());
         self.tell(&SessionChange::Created(session.clone()));
@@ -310,6 +313,8 @@ impl FleetBackend for Backend {
         now(self.0.edit(&session.session_id, |session| {
             session.title = options.title.unwrap_or_default();
             session.model = options.model;
+            session.parent_id = options.parent_id;
+            session.agent = options.agent;
             session.permission_mode = options.permission_mode;
             session.status = SessionStatus::Starting;
         }))
@@ -435,6 +440,8 @@ impl FleetBackend for Backend {
                 let placed = ManagedSession {
                     session_id,
                     title,
+                    parent_id: None,
+                    archived_at: None,
                     ..source
                 };
                 self.0.inner().sessions.push(placed.clone());

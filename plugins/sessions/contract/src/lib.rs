@@ -276,12 +276,21 @@ pub struct SessionSummary {
     pub workspace_name: String,
     /// What it does.
     pub status: SessionStatus,
+    /// The session that began it, for a part of its own work; none for one that a person began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<SessionId>,
+    /// The agent that it runs; none while the configured one serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The chosen model.
     pub model: Option<ModelRef>,
     /// RFC 3339.
     pub created_at: String,
     /// RFC 3339.
     pub updated_at: String,
+    /// When it was put away, RFC 3339: lists leave it out unless they are asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived_at: Option<String>,
 }
 
 /// A registered project root.
@@ -340,7 +349,14 @@ pub struct CreateSession {
     pub session_id: Option<SessionId>,
     /// For people; without one the first prompt gives it.
     pub title: Option<String>,
-    /// Absolute path of the directory to work in; it must lie inside what the caller may reach.
+    /// The session that this one is a part of: it lives in that one's process and goes with it.
+    #[serde(default)]
+    pub parent_id: Option<SessionId>,
+    /// The agent that it runs; without one a child runs its parent's, others the configured one.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// Absolute path of the directory to work in; it must lie inside what the caller may reach. Empty for a
+    /// child that works where its parent does.
     pub directory: String,
     /// Variables of the shell that asks.
     pub environment: Option<LaunchEnvironment>,

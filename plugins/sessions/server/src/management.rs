@@ -48,6 +48,8 @@ impl SessionManagement for Management {
             owner: principal(cx)?.owner.clone(),
             title: options.title,
             directory: options.directory.into(),
+            parent_id: options.parent_id,
+            agent: options.agent,
             model: options.model,
             permission_mode: options.permission_mode,
             environment: options.environment.map(environment),

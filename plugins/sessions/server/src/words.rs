@@ -11,9 +11,12 @@ pub(crate) fn summary(session: &ManagedSession) -> SessionSummary {
         workspace_id: session.workspace_id.clone(),
         workspace_name: session.workspace_name.clone(),
         status: status(session.status),
+        parent_id: session.parent_id.clone(),
+        agent: session.agent.clone(),
         model: session.model.clone(),
         created_at: session.created_at.to_string(),
         updated_at: session.updated_at.to_string(),
+        archived_at: session.archived_at.map(|at| at.to_string()),
     }
 }
 

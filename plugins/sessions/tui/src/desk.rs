@@ -246,12 +246,11 @@ impl Desk {
             ..
         } = self.parts();
         let options = CreateSession {
-            session_id: None,
-            title: None,
             directory: launch.directory.display().to_string(),
             environment: Some(self.environment()),
             model: config.model.clone(),
             permission_mode: config.permission_mode,
+            ..CreateSession::default()
         };
         let session = management.create(cx, options).await?.session_id;
         self.lock().created.push(session.clone());

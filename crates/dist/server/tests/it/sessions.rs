@@ -70,6 +70,39 @@ over_both! {
         }
     }
 
+    async fn a_child_is_like_its_parent_where_nobody_says_otherwise_and_goes_with_it(world: World) {
+        let (via, client) = (world.via, world.client().await);
+        let options = CreateSession {
+            agent: Some("build".into()),
+            model: Some("local::small".parse().unwrap()),
+            ..begin_in(&world.project("p"))
+        };
+        let parent = client.management.create(&cx(), options).await.unwrap().session_id;
+        let child = CreateSession { parent_id: Some(parent.clone()), ..CreateSession::default() };
+        let child = client.management.create(&cx(), child).await.unwrap();
+        assert_eq!(child.parent_id.as_ref(), Some(&parent));
+        assert_eq!((child.agent.as_deref(), child.workspace_name.as_str()), (Some("build"), "p"));
+        assert_eq!(child.model.unwrap().model_id, "small");
+        let other = CreateSession {
+            parent_id: Some(child.session_id.clone()),
+            agent: Some("explore".into()),
+            ..begin_in(&world.project("p"))
+        };
+        let other = client.management.create(&cx(), other).await.unwrap();
+        assert_eq!(other.agent.as_deref(), Some("explore"));
+        client.link.stop().await;
+        let (scratch, launcher) = world.stop().await;
+        let world = World::again(scratch, launcher, via, |_| ()).await.unwrap();
+        let client = world.client().await;
+        let parents: Vec<_> = client.list().await.into_iter().filter_map(|session| session.parent_id).collect();
+        assert!(parents.contains(&parent) && parents.contains(&child.session_id), "{parents:?}");
+        client.management.remove(&cx(), parent.clone()).await.unwrap();
+        assert_eq!(client.list().await, []);
+        let orphan = CreateSession { parent_id: Some(parent.clone()), ..begin_in(&world.project("p")) };
+        let refusal = refused(client.management.create(&cx(), orphan).await);
+        assert_eq!(refusal, SessionError::NotAuthorized { session_id: parent });
+    }
+
     async fn events_tell_of_creation_change_and_deletion(world: World) {
         let client = world.client().await;
         client.list().await;

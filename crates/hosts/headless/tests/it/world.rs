@@ -284,9 +284,12 @@ impl Session {
             workspace_id: WorkspaceId::new("w"),
             workspace_name: "w".into(),
             status: SessionStatus::Idle,
+            parent_id: None,
+            agent: None,
             model: self.recorded.lock().unwrap().clone(),
             created_at: String::new(),
             updated_at: String::new(),
+            archived_at: None,
         }
     }
 }

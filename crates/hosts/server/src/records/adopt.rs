@@ -99,6 +99,8 @@ impl Records {
             directory: location.directory.clone(),
             permission_mode: Default::default(),
             created_at: now,
+            parent_id: None,
+            agent: None,
         };
         let (files, id) = (self.0.files.clone(), session_id.clone());
         let settled = blocking(move || files.settle(&id, &card)).await;
@@ -114,11 +116,14 @@ impl Records {
             owner: owner.into(),
             workspace_id,
             directory: location.directory,
+            parent_id: None,
+            agent: None,
             model: None,
             thinking_level: None,
             permission_mode: Default::default(),
             created_at: now,
             updated_at: now,
+            archived_at: None,
         };
         // A crash before this leaves a folder with a card, which the next start adopts.
         let inserted = self.insert(cx, record, new).await;
@@ -150,11 +155,14 @@ impl Records {
             owner: card.owner,
             workspace_id,
             directory: card.directory,
+            parent_id: card.parent_id,
+            agent: card.agent,
             model: None,
             thinking_level: None,
             permission_mode: card.permission_mode,
             created_at: card.created_at,
             updated_at: updated_at.unwrap_or(now),
+            archived_at: None,
         };
         self.insert(&Context::background(), record, new).await
     }
@@ -168,5 +176,7 @@ fn homeless(owner: &str, folder: PathBuf, created_at: jiff::Timestamp) -> Card {
         directory: folder,
         permission_mode: Default::default(),
         created_at,
+        parent_id: None,
+        agent: None,
     }
 }

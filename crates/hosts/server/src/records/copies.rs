@@ -30,6 +30,8 @@ impl Records {
             directory: of.directory.clone(),
             permission_mode: of.permission_mode,
             created_at: self.0.clock.now(),
+            parent_id: None,
+            agent: of.agent.clone(),
         };
         let (files, id) = (self.files().clone(), session_id.clone());
         let begun = blocking(move || files.begin_copy(&id, &card)).await;
@@ -77,11 +79,14 @@ impl Records {
             owner: of.owner.clone(),
             workspace_id: of.workspace_id.clone(),
             directory: of.directory.clone(),
+            parent_id: None,
+            agent: of.agent.clone(),
             model: of.model.clone(),
             thinking_level: of.thinking_level,
             permission_mode: of.permission_mode,
             created_at: now,
             updated_at: now,
+            archived_at: None,
         };
         let inserted = self.insert(cx, record, None).await;
         if inserted.is_err() {

@@ -14,7 +14,8 @@ use super::tables::{Contents, Tables, Write};
 const APPLICATION_ID: i64 = 0x427a_6c72;
 
 /// Each step brings a file from version `index` to `index + 1`. A released step never changes.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE workspaces (
     id TEXT PRIMARY KEY,
     root TEXT NOT NULL UNIQUE,
@@ -37,7 +38,13 @@ CREATE TABLE workers (
     credential BLOB NOT NULL,
     process TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+ALTER TABLE sessions ADD COLUMN parent_id TEXT;
+ALTER TABLE sessions ADD COLUMN agent TEXT;
+ALTER TABLE sessions ADD COLUMN archived_at INTEGER;
+",
+];
 
 const CURRENT: i64 = MIGRATIONS.len() as i64;
 

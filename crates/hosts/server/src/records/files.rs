@@ -33,6 +33,10 @@ pub(crate) struct Card {
     pub(crate) directory: PathBuf,
     pub(crate) permission_mode: PermissionMode,
     pub(crate) created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parent_id: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<String>,
 }
 
 /// A session's database that has no record.

@@ -51,6 +51,23 @@ impl Memory {
         all
     }
 
+    pub(super) fn descendants(&self, session_id: &SessionId) -> Vec<SessionId> {
+        let mut all = vec![session_id.clone()];
+        let mut next = 0;
+        while let Some(parent) = all.get(next).cloned() {
+            next += 1;
+            let children = self.sessions.values().map(|entry| &entry.record);
+            let children: Vec<SessionId> = children
+                .filter(|record| record.parent_id.as_ref() == Some(&parent))
+                // Folders that somebody wrote by hand may name each other.
+                .filter(|record| !all.contains(&record.session_id))
+                .map(|record| record.session_id.clone())
+                .collect();
+            all.extend(children);
+        }
+        all.split_off(1)
+    }
+
     fn describe(&self, entry: &Entry) -> ManagedSession {
         let record = entry.record.clone();
         let workspace = self.workspaces.get(&record.workspace_id);
@@ -61,12 +78,15 @@ impl Memory {
             workspace_id: record.workspace_id,
             owner: record.owner,
             directory: record.directory,
+            parent_id: record.parent_id,
+            agent: record.agent,
             model: record.model,
             thinking_level: record.thinking_level,
             permission_mode: record.permission_mode,
             status: entry.status,
             created_at: record.created_at,
             updated_at: record.updated_at,
+            archived_at: record.archived_at,
         }
     }
 }

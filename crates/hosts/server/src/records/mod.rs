@@ -127,6 +127,11 @@ impl Records {
         self.0.lock().managed(session_id)
     }
 
+    /// All that this session began, and what those began, parents before their children.
+    pub(crate) fn descendants(&self, session_id: &SessionId) -> Vec<SessionId> {
+        self.0.lock().descendants(session_id)
+    }
+
     /// The root of a workspace.
     pub(crate) fn root(&self, workspace: &WorkspaceId) -> Option<PathBuf> {
         self.0
@@ -207,11 +212,14 @@ impl Records {
             owner: options.owner,
             workspace_id,
             directory: location.directory,
+            parent_id: options.parent_id,
+            agent: options.agent,
             model: options.model,
             thinking_level: None,
             permission_mode: options.permission_mode,
             created_at: now,
             updated_at: now,
+            archived_at: None,
         };
         self.insert(cx, record, new).await
     }
@@ -382,6 +390,8 @@ impl Records {
             directory: session.directory.clone(),
             permission_mode: session.permission_mode,
             created_at: session.created_at,
+            parent_id: session.parent_id.clone(),
+            agent: session.agent.clone(),
         };
         let (files, id) = (self.0.files.clone(), session.session_id.clone());
         blocking(move || files.prepare(&id, &card)).await.map_err(|error| {

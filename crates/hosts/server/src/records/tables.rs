@@ -19,11 +19,14 @@ pub(crate) struct Record {
     pub(crate) owner: String,
     pub(crate) workspace_id: WorkspaceId,
     pub(crate) directory: PathBuf,
+    pub(crate) parent_id: Option<SessionId>,
+    pub(crate) agent: Option<String>,
     pub(crate) model: Option<ModelRef>,
     pub(crate) thinking_level: Option<ThinkingLevel>,
     pub(crate) permission_mode: PermissionMode,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
+    pub(crate) archived_at: Option<Timestamp>,
 }
 
 /// A registered project root.
@@ -83,7 +86,8 @@ impl Tables for Connection {
             sessions: transaction
                 .prepare(
                     "SELECT id, title, owner, workspace_id, directory, model, thinking_level,
-                            permission_mode, created_at, updated_at FROM sessions",
+                            permission_mode, created_at, updated_at, parent_id, agent, archived_at
+                       FROM sessions",
                 )?
                 .query_map([], read_record)?
                 .collect::<rusqlite::Result<_>>()?,
@@ -112,8 +116,9 @@ impl Tables for Connection {
                 Write::Session(record) => transaction
                     .prepare_cached(
                         "INSERT OR REPLACE INTO sessions (id, title, owner, workspace_id, directory,
-                            model, thinking_level, permission_mode, created_at, updated_at)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                            model, thinking_level, permission_mode, created_at, updated_at,
+                            parent_id, agent, archived_at)
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
                     )?
                     .execute(params![
                         record.session_id.as_str(),
@@ -126,6 +131,9 @@ impl Tables for Connection {
                         word(&record.permission_mode)?,
                         record.created_at.as_millisecond(),
                         record.updated_at.as_millisecond(),
+                        record.parent_id.as_ref().map(SessionId::as_str),
+                        record.agent,
+                        record.archived_at.map(Timestamp::as_millisecond),
                     ])?,
                 Write::DeleteSession(id) => transaction
                     .prepare_cached("DELETE FROM sessions WHERE id = ?1")?
@@ -162,11 +170,21 @@ fn read_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         permission_mode: parse(7, &row.get::<_, String>(7)?)?,
         created_at: time(row, 8)?,
         updated_at: time(row, 9)?,
+        parent_id: row.get::<_, Option<String>>(10)?.map(SessionId::new),
+        agent: row.get(11)?,
+        archived_at: row
+            .get::<_, Option<i64>>(12)?
+            .map(|at| moment(12, at))
+            .transpose()?,
     })
 }
 
 fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
-    Timestamp::from_millisecond(row.get(column)?).map_err(|error| unreadable(column, error))
+    moment(column, row.get(column)?)
+}
+
+fn moment(column: usize, milliseconds: i64) -> rusqlite::Result<Timestamp> {
+    Timestamp::from_millisecond(milliseconds).map_err(|error| unreadable(column, error))
 }
 
 /// The word that a unit variant is written as.

@@ -51,6 +51,8 @@ fn options() -> CreateManaged {
         owner: "me".into(),
         title: None,
         directory: "/project".into(),
+        parent_id: None,
+        agent: None,
         model: Some("local::small".parse().unwrap()),
         permission_mode: bezel_session_types::PermissionMode::Plan,
         environment: None,

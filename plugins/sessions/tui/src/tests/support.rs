@@ -203,9 +203,12 @@ pub(super) fn session(id: &str, title: &str, workspace: &str, updated_at: &str) 
         workspace_id: WorkspaceId::new(format!("w-{workspace}")),
         workspace_name: workspace.into(),
         status: SessionStatus::Idle,
+        parent_id: None,
+        agent: None,
         model: None,
         created_at: updated_at.into(),
         updated_at: updated_at.into(),
+        archived_at: None,
     }
 }
 

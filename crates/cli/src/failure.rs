@@ -44,6 +44,14 @@ impl Failure {
         Failure::Message(Exit::Usage, error.into())
     }
 
+    /// What would be printed; none where nobody would read it.
+    pub fn message(&self) -> Option<String> {
+        match self {
+            Failure::BrokenPipe => None,
+            Failure::Message(_, error) => Some(Shown(error).to_string()),
+        }
+    }
+
     /// Prints the message to standard error and tells the exit status.
     pub fn report(self) -> Exit {
         match self {

@@ -16,15 +16,15 @@ use bezel_rpc::{Connect, ConnectError, Credential, Transport};
 use bezel_session_types::SessionId;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use serde_json::Value;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{oneshot, watch};
 
 use crate::config::Config;
 use crate::daemon::{self, LockError, ServerLock, StartLock};
 use crate::failure::{Failure, Outcome};
+use crate::manifest;
 use crate::paths::{Paths, create_private};
-use crate::{manifest, worker};
+use crate::worker::{self, Told};
 
 /// A server in this process.
 pub struct Standalone {
@@ -42,9 +42,6 @@ pub struct Standalone {
 struct Ready {
     connect: Arc<dyn Connect>,
 }
-
-/// What single plugins of the workers are told besides their configuration.
-pub type Told = Vec<(&'static str, Value)>;
 
 /// Starts a server that keeps its files under `paths`. Blocks until it is ready.
 pub fn start(paths: &Paths, config: &Config, told: Told) -> Outcome<Standalone> {
@@ -276,7 +273,7 @@ async fn work(
     told: Told,
     mut asked: watch::Receiver<End>,
 ) -> Result<(), anyhow::Error> {
-    let session = match worker::start(&paths, start, connect, &told).await {
+    let session = match worker::start(&paths, start, connect, told).await {
         Ok(session) => session,
         Err(Failure::Message(_, error)) => return Err(error),
         Err(Failure::BrokenPipe) => return Ok(()),

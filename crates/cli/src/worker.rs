@@ -1,17 +1,20 @@
 //! The process of one session: told over its standard input what it is, connected to the server.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use bezel_host_server::WorkerStart;
 use bezel_host_session::{
-    HarnessConfig, HarnessEngine, RetryConfig, RunningSession, SessionHost, SessionHostOptions,
-    SessionIdentity,
+    ChildStartError, HarnessConfig, HarnessEngine, RetryConfig, RunningSession, SessionHost,
+    SessionHostOptions, SessionIdentity, StartChild, WorkerTree,
 };
 use bezel_plugin::{Deadlines, FacetStatus};
 use bezel_rpc::{Connect, Credential, Hello, Role};
 use bezel_sockets::dial_unix;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -49,7 +52,7 @@ pub fn run() -> Outcome {
     runtime.block_on(async {
         let connect = dial_unix(paths.socket().map_err(Failure::failed)?);
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
-        let session = self::start(&paths, start, connect, &[]).await?;
+        let session = self::start(&paths, start, connect, Vec::new()).await?;
         let reason = tokio::select! {
             reason = session.retired() => reason,
             _ = terminate.recv() => "it was asked to end".to_owned(),
@@ -59,20 +62,69 @@ pub fn run() -> Outcome {
     })
 }
 
-/// Starts the session host of `start`, with the configuration that holds in its directory.
-///
-/// `told` is what single plugins are told besides.
+/// What single plugins are told besides their configuration.
+pub type Told = Vec<(&'static str, Value)>;
+
+/// Starts the session host of `start`, with the configuration that holds in its directory, and later those of
+/// its children.
 pub async fn start(
     paths: &Paths,
-    start: WorkerStart,
+    mut start: WorkerStart,
     connect: Arc<dyn Connect>,
-    told: &[(&str, Value)],
+    told: Told,
 ) -> Outcome<RunningSession> {
     let environment = start
         .environment
+        .take()
         .map(|environment| environment.0)
         // Nobody's shell asked: what the server itself was started with.
         .unwrap_or_else(setup::environment);
+    let process = Arc::new(Process {
+        paths: paths.clone(),
+        environment,
+        connect,
+        told,
+    });
+    let tree = WorkerTree::new(Arc::clone(&process) as Arc<dyn StartChild>);
+    host(&process, start, tree).await
+}
+
+/// What all sessions of one process have in common.
+struct Process {
+    paths: Paths,
+    /// Variables of the shell that started the root: a child has no shell of its own.
+    environment: BTreeMap<String, String>,
+    connect: Arc<dyn Connect>,
+    told: Told,
+}
+
+impl StartChild for Process {
+    fn start(
+        &self,
+        tree: WorkerTree,
+        start: Value,
+    ) -> BoxFuture<'_, Result<RunningSession, ChildStartError>> {
+        async move {
+            let start: WorkerStart = serde_json::from_value(start).map_err(|error| {
+                ChildStartError(format!("the server described it in other words: {error}"))
+            })?;
+            let hosted = host(self, start, tree).await;
+            hosted.map_err(|failure| {
+                let said = failure.message();
+                ChildStartError(said.unwrap_or_else(|| "it ended at once".into()))
+            })
+        }
+        .boxed()
+    }
+}
+
+async fn host(process: &Process, start: WorkerStart, tree: WorkerTree) -> Outcome<RunningSession> {
+    let Process {
+        paths,
+        environment,
+        connect,
+        told,
+    } = process;
     let sources = Sources {
         user: paths.config.clone(),
         directory: Some(start.directory.clone()),
@@ -102,7 +154,7 @@ pub async fn start(
     let session = SessionHost::start(SessionHostOptions {
         manifest,
         facets: bezel_dist_session::facets(),
-        connect,
+        connect: Arc::clone(connect),
         hello: Hello {
             role: Role::Worker,
             product_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -110,12 +162,14 @@ pub async fn start(
         },
         identity: SessionIdentity {
             session_id: start.session_id,
+            parent_id: start.parent_id,
             workspace_id: start.workspace_id,
             directory: start.directory,
             output_directory: start.output,
         },
-        environment,
+        environment: environment.clone(),
         database: start.database,
+        tree,
         engine: Arc::new(HarnessEngine(harness(&config))),
         deadlines: Deadlines::default(),
     })

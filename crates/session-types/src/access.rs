@@ -74,8 +74,22 @@ pub enum Resource {
     Text(String),
 }
 
-/// What an agent may do unasked. In every mode a configured rule that denies is final.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// What an agent may do unasked, the mode that allows least first. In every mode a configured rule that denies is
+/// final.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum PermissionMode {
     /// Look, but change nothing: what would change something is refused.

@@ -170,6 +170,8 @@ fn arrows_that_point_up_or_aside_breach_arrows() {
         ("crates/api/server", "presentation"),
         ("crates/hosts/tui", "api-session"),
         ("crates/hosts/server", "chat-contract"),
+        ("crates/hosts/session", "chat-contract"),
+        ("crates/api/session", "chat-contract"),
         ("crates/dist/tui", "chat-session"),
         ("plugins/chat/contract", "fleet-contract"),
         ("plugins/chat/contract", "plugin"),

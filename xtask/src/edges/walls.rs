@@ -235,6 +235,10 @@ fn arrows(graph: &Graph) -> Vec<String> {
         .collect()
 }
 
+/// The contract of the records that the server keeps: a session host is its client, and speaks of sessions in
+/// its words.
+const RECORDS: &str = "bezel-sessions-contract";
+
 /// The table of arrows: whether a crate of the one layer may list a crate of the other.
 fn may_list(from: &Crate, to: &Crate) -> bool {
     use Layer::{
@@ -257,6 +261,7 @@ fn may_list(from: &Crate, to: &Crate) -> bool {
         Api(side) => match target {
             Context | Rpc | Plugin | SessionTypes => true,
             Presentation => matches!(side, Side::Tui | Side::Web),
+            Contract => side == Side::Session && to.name == RECORDS,
             _ => false,
         },
         Host(side) => match target {
@@ -266,7 +271,11 @@ fn may_list(from: &Crate, to: &Crate) -> bool {
             Store => side == Side::Server,
             Presentation => side.is_presentation(),
             // Those without facets are presentations that use contracts themselves.
-            Contract => matches!(side, Side::Headless | Side::Http),
+            Contract => match side {
+                Side::Headless | Side::Http => true,
+                Side::Session => to.name == RECORDS,
+                _ => false,
+            },
             _ => false,
         },
         Dist(side) => match target {

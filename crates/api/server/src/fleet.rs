@@ -7,6 +7,7 @@ use bezel_context::{Cancelled, ClientId, Context, Principal};
 use bezel_plugin::FacetScope;
 use bezel_session_types::{Message, ModelRef, PermissionMode, SessionId, ThinkingLevel};
 
+use crate::children::Children;
 use crate::host::FleetBackend;
 use crate::{Commit, CreateManaged, LaunchEnvironment, ManagedSession, SessionChange, Workspace};
 
@@ -17,6 +18,8 @@ pub struct Fleet {
     pub managed: ManagedSessions,
     /// Which client is attached to which.
     pub attachments: Attachments,
+    /// Sessions that are parts of others.
+    pub children: Children,
 }
 
 /// The sessions of this server. Copies of records come out of it, never the records or what stores them.
@@ -84,6 +87,10 @@ impl Fleet {
         Fleet {
             attachments: Attachments {
                 backend: Arc::clone(&backend),
+            },
+            children: Children {
+                backend: Arc::clone(&backend),
+                scope: scope.clone(),
             },
             managed: ManagedSessions { backend, scope },
         }

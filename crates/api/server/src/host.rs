@@ -14,8 +14,8 @@ use futures::future::BoxFuture;
 use crate::control::{ServerCounts, WorkerProcess};
 use crate::policy::{AuthenticationDraft, AuthorizationDraft, WorkerPolicyDraft};
 use crate::{
-    Commit, CreateManaged, Fleet, FleetError, HostStatus, ImportManaged, LaunchEnvironment,
-    ManagedSession, ServerContext, SessionChange, Upkeep, Workspace,
+    ChildLaunch, ChildWish, Commit, CreateManaged, Fleet, FleetError, HostStatus, ImportManaged,
+    LaunchEnvironment, ManagedSession, ServerContext, SessionChange, Upkeep, Workspace,
 };
 
 /// Called for each change.
@@ -108,6 +108,38 @@ pub trait FleetBackend: Send + Sync + 'static {
     /// Takes a commit report.
     fn report_commit(&self, cx: &Context, session_id: SessionId, commit: Commit)
     -> FleetResult<()>;
+    /// The root of the tree whose worker the principal is.
+    fn root_of(&self, principal: &Principal) -> Option<SessionId>;
+    /// Records a child.
+    fn create_child(
+        &self,
+        cx: &Context,
+        of: SessionId,
+        options: CreateManaged,
+    ) -> FleetResult<ManagedSession>;
+    /// All sessions of a tree.
+    fn tree(&self, of: &SessionId) -> Vec<ManagedSession>;
+    /// Takes a child up.
+    fn claim_child(
+        &self,
+        cx: &Context,
+        of: SessionId,
+        session_id: SessionId,
+    ) -> FleetResult<ChildLaunch>;
+    /// A child is hosted no more.
+    fn release_child(
+        &self,
+        of: &SessionId,
+        session_id: &SessionId,
+        orderly: bool,
+        description: &str,
+    ) -> Result<(), FleetError>;
+    /// Which of the claimed children are hosted.
+    fn hosted_children(&self, of: &SessionId, children: &[SessionId]);
+    /// What is wanted of all trees.
+    fn child_wishes(&self) -> Vec<ChildWish>;
+    /// Subscribes to what is wanted.
+    fn on_child_wishes(&self, listener: Arc<dyn Fn() + Send + Sync>) -> Subscription;
     /// Attaches a client.
     fn bind(&self, cx: &Context, client: ClientId, session_id: SessionId) -> FleetResult<()>;
     /// Detaches a client.

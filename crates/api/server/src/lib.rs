@@ -160,6 +160,7 @@ use std::sync::Arc;
 
 use bezel_plugin::{Contributions, FacetScope};
 
+mod children;
 mod connections;
 mod control;
 mod fleet;
@@ -169,6 +170,7 @@ mod policy;
 mod session;
 mod upkeep;
 
+pub use children::{ChildLaunch, ChildWish, Children};
 pub use connections::{CONNECTIONS_GRANT, Connections};
 pub use control::{
     HostStatus, NotGranted, STOP_GRANT, ServerCounts, Shutdown, WORKERS_GRANT, WorkerProcess,

@@ -91,8 +91,9 @@ pub struct CreateManaged {
     pub agent: Option<String>,
     /// The model to begin with.
     pub model: Option<ModelRef>,
-    /// What the agent may do unasked.
-    pub permission_mode: PermissionMode,
+    /// What the agent may do unasked; without one what its parent may, and [`PermissionMode::default`] where
+    /// there is none.
+    pub permission_mode: Option<PermissionMode>,
     /// Variables of the shell that asks.
     pub environment: Option<LaunchEnvironment>,
 }

@@ -21,6 +21,8 @@ use crate::hooks::Hooks;
 pub struct SessionIdentity {
     /// The session.
     pub session_id: SessionId,
+    /// The session that began it, for a part of its own work; none for one that a person began.
+    pub parent_id: Option<SessionId>,
     /// Its workspace.
     pub workspace_id: WorkspaceId,
     /// The directory of its location, absolute.
@@ -81,7 +83,7 @@ impl Agent {
 
 /// A movable tip of the tree with at most one operation.
 #[derive(Clone)]
-pub struct Lane(Arc<dyn LaneBackend>);
+pub struct Lane(pub(crate) Arc<dyn LaneBackend>);
 
 /// A durable admission.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bezel_context::Context;
+use bezel_rpc::Remote;
 use bezel_session_types::{
     CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
-    PendingRequest, QueuedMessage, RunState, SubmitOutcome, ThinkingLevel, UserMessage,
+    PendingRequest, QueuedMessage, RunState, SessionId, SubmitOutcome, ThinkingLevel, UserMessage,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -25,6 +26,7 @@ use crate::hooks::{
     BeforePassHook, BeforeRequestHook, BeforeRunEndHook, BeforeRunHook, BeforeToolHook,
 };
 use crate::requests::{OpenRequestsError, SubmitError, WaitError};
+use crate::sessions::{HostedSession, SessionsError};
 
 /// The session behind [`crate::Agent`].
 pub trait AgentBackend: Send + Sync {
@@ -152,6 +154,22 @@ pub trait RequestsBackend: Send + Sync {
         invocation: &'a InvocationId,
         response: Value,
     ) -> BoxFuture<'a, Result<SubmitOutcome, SubmitError>>;
+}
+
+/// The tree of sessions that lives in one process, behind [`crate::Sessions`].
+pub trait TreeBackend: Send + Sync {
+    /// A session that lives here now.
+    fn hosted(&self, session_id: &SessionId) -> Option<Arc<dyn AgentBackend>>;
+    /// All that live here, now and from now on.
+    fn members(&self) -> watch::Receiver<Arc<[HostedSession]>>;
+    /// The services of one that lives here.
+    fn services(&self, session_id: &SessionId) -> Option<Remote>;
+    /// Takes a session of the tree up where it does not live here.
+    fn ensure<'a>(
+        &'a self,
+        cx: &'a Context,
+        session_id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Arc<dyn AgentBackend>, SessionsError>>;
 }
 
 /// The lane behind [`crate::Lane`].

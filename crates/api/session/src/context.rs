@@ -8,12 +8,13 @@ use bezel_plugin::{Contributions, FacetScope, Registry};
 use bezel_rpc::{ConnectionState, Remote, ServiceTable, State};
 
 use crate::agent::Agent;
-use crate::backend::AgentBackend;
+use crate::backend::{AgentBackend, TreeBackend};
 use crate::catalogue::{ProviderCatalogue, ProviderDraft};
 use crate::events::AgentEvents;
 use crate::hooks::Hooks;
 use crate::prompt::PromptDraft;
 use crate::requests::{DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue};
+use crate::sessions::Sessions;
 use crate::tools::ToolDraft;
 
 /// What a session facet may touch.
@@ -24,6 +25,8 @@ pub struct SessionContext {
     backend: Arc<dyn AgentBackend>,
     /// The session that this process owns.
     pub agent: Agent,
+    /// All sessions: the records of any, actions on those of this worker's tree.
+    pub session: Sessions,
     /// Services of the managing server.
     pub server: Remote,
     /// Whether the server can be reached.
@@ -57,6 +60,7 @@ impl Retirement {
 #[derive(Clone)]
 pub struct SessionParts {
     pub backend: Arc<dyn AgentBackend>,
+    pub tree: Arc<dyn TreeBackend>,
     pub server: Remote,
     pub connection: State<ConnectionState>,
     pub table: ServiceTable,
@@ -77,6 +81,11 @@ impl SessionContext {
                 hooks,
                 events,
             },
+            session: Sessions::new(
+                backend.identity().session_id.clone(),
+                Arc::clone(&parts.tree),
+                &parts.server,
+            ),
             backend,
             server: parts.server.clone(),
             connection: parts.connection.clone(),

@@ -142,6 +142,7 @@ mod events;
 mod hooks;
 mod prompt;
 mod requests;
+mod sessions;
 mod tools;
 
 #[doc(hidden)]
@@ -172,6 +173,7 @@ pub use requests::{
     DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue, SubmitError,
     WaitError,
 };
+pub use sessions::{HostedSession, Sessions, SessionsError};
 pub use tools::{RegisteredTool, ToolDraft, ToolIdentity, ToolSet};
 
 /// A facet for session hosts.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bezel_api_server::host::{ChangeListener, FleetBackend, FleetResult, Subscription};
 use bezel_api_server::{
-    AccessRequest, AuthorizationDraft, Commit, CreateManaged, FleetError, LaunchEnvironment,
-    ManagedSession, Workspace,
+    AccessRequest, AuthorizationDraft, ChildLaunch, ChildWish, Commit, CreateManaged, FleetError,
+    LaunchEnvironment, ManagedSession, Workspace,
 };
 use bezel_context::{ClientId, Context, Principal, Spawner, WorkspaceId, Workspaces};
 use bezel_plugin::Registry;
@@ -14,6 +14,7 @@ use bezel_rpc::Router;
 use bezel_session_types::{Message, ModelRef, PermissionMode, SessionId, ThinkingLevel};
 use futures::FutureExt;
 
+use crate::WorkerExit;
 use crate::blocking::blocking;
 use crate::records::{OUTSIDE, Records, checked_title, shortened};
 use crate::workers::Workers;
@@ -166,16 +167,40 @@ impl HostFleet {
     async fn created(
         self,
         cx: Context,
+        options: CreateManaged,
+    ) -> Result<ManagedSession, FleetError> {
+        let environment = local_environment(&cx, options.environment.clone());
+        let asked = options.session_id.as_ref();
+        let was_there = asked.is_some_and(|asked| self.records.get(asked).is_some());
+        let session = self.recorded(&cx, options).await?;
+        if was_there {
+            return Ok(session);
+        }
+        let launched = self
+            .workers
+            .launch(&Context::background(), &session, environment)
+            .await;
+        if let Err(error) = launched {
+            // Nobody has been told of the session: it was not created.
+            self.records.delete(&cx, &session.session_id).await?;
+            return Err(error);
+        }
+        self.known(&session.session_id)
+    }
+
+    /// Records a new session, or finds the one that was asked for before.
+    async fn recorded(
+        &self,
+        cx: &Context,
         mut options: CreateManaged,
     ) -> Result<ManagedSession, FleetError> {
         if let Some(parent) = options.parent_id.clone() {
-            self.inherit(&cx, &parent, &mut options)?;
+            self.inherit(cx, &parent, &mut options)?;
         }
         let shown = options.directory.display().to_string();
         let location = self
             .locate_for(cx.principal().map(AsRef::as_ref), options.directory.clone())
             .await?;
-        let environment = local_environment(&cx, options.environment.clone());
         let owner = options.owner.clone();
         if let Some(asked) = &options.session_id
             && let Some(session) = self.records.get(asked)
@@ -195,25 +220,30 @@ impl HostFleet {
             Some(principal) => self.may_reach(principal, &owner, workspace, None),
             None => true,
         };
-        let session = self.records.create(&cx, options, location, may_use).await;
+        let session = self.records.create(cx, options, location, may_use).await;
         // As it was given: what it leads to on this machine is not told.
-        let session = session.map_err(|error| match error {
+        session.map_err(|error| match error {
             FleetError::Directory { reason, .. } => FleetError::Directory {
                 directory: shown,
                 reason,
             },
             other => other,
-        })?;
-        let launched = self
-            .workers
-            .launch(&Context::background(), &session, environment)
-            .await;
-        if let Err(error) = launched {
-            // Nobody has been told of the session: it was not created.
-            self.records.delete(&cx, &session.session_id).await?;
-            return Err(error);
+        })
+    }
+
+    /// A session of the same tree as `of`.
+    fn in_tree(
+        &self,
+        of: &SessionId,
+        session_id: &SessionId,
+    ) -> Result<ManagedSession, FleetError> {
+        let session = self.known(session_id)?;
+        match self.records.root_of(of) == self.records.root_of(session_id) {
+            true => Ok(session),
+            false => Err(FleetError::NotAuthorized {
+                session_id: session_id.clone(),
+            }),
         }
-        self.known(&session.session_id)
     }
 
     /// What nobody said of a child is as it is of its parent.
@@ -235,6 +265,9 @@ impl HostFleet {
         if options.directory.as_os_str().is_empty() {
             options.directory = parent.directory;
         }
+        let within = parent.permission_mode;
+        let asked = options.permission_mode.unwrap_or(within);
+        options.permission_mode = Some(asked.min(within));
         options.agent = options.agent.take().or(parent.agent);
         options.model = options.model.take().or(parent.model);
         Ok(())
@@ -526,6 +559,84 @@ impl FleetBackend for HostFleet {
             }
         }
         .boxed()
+    }
+
+    fn root_of(&self, principal: &Principal) -> Option<SessionId> {
+        let target = self.router.worker_target(&principal.client)?;
+        Some(self.records.root_of(&SessionId::new(target)))
+    }
+
+    fn create_child(
+        &self,
+        cx: &Context,
+        of: SessionId,
+        options: CreateManaged,
+    ) -> FleetResult<ManagedSession> {
+        let (fleet, cx) = (self.clone(), cx.clone());
+        self.whole("create child", async move {
+            let parent = options.parent_id.clone().unwrap_or_else(|| of.clone());
+            let parent = fleet.in_tree(&of, &parent)?;
+            let options = CreateManaged {
+                parent_id: Some(parent.session_id),
+                owner: parent.owner,
+                environment: None,
+                ..options
+            };
+            fleet.recorded(&cx, options).await
+        })
+    }
+
+    fn tree(&self, of: &SessionId) -> Vec<ManagedSession> {
+        let root = self.records.root_of(of);
+        let mut ids = self.records.descendants(&root);
+        ids.insert(0, root);
+        ids.iter().filter_map(|id| self.records.get(id)).collect()
+    }
+
+    fn claim_child(
+        &self,
+        cx: &Context,
+        of: SessionId,
+        session_id: SessionId,
+    ) -> FleetResult<ChildLaunch> {
+        let (fleet, cx) = (self.clone(), cx.clone());
+        async move {
+            let session = fleet.in_tree(&of, &session_id)?;
+            if fleet.records.root_of(&session_id) == session_id {
+                return Err(FleetError::NotAuthorized { session_id });
+            }
+            fleet.workers.claim_child(&cx, &session).await
+        }
+        .boxed()
+    }
+
+    fn release_child(
+        &self,
+        of: &SessionId,
+        session_id: &SessionId,
+        orderly: bool,
+        description: &str,
+    ) -> Result<(), FleetError> {
+        self.in_tree(of, session_id)?;
+        let exit = WorkerExit {
+            orderly,
+            description: shortened(description),
+        };
+        self.workers.release_child(session_id, exit);
+        Ok(())
+    }
+
+    fn hosted_children(&self, of: &SessionId, children: &[SessionId]) {
+        self.workers
+            .hosted_children(&self.records.root_of(of), children);
+    }
+
+    fn child_wishes(&self) -> Vec<ChildWish> {
+        self.workers.child_wishes()
+    }
+
+    fn on_child_wishes(&self, listener: Arc<dyn Fn() + Send + Sync>) -> Subscription {
+        self.workers.on_child_wishes(move || listener())
     }
 
     fn bind(&self, _cx: &Context, client: ClientId, session_id: SessionId) -> FleetResult<()> {

@@ -46,6 +46,12 @@ pub struct WorkerStart {
     pub thinking_level: Option<ThinkingLevel>,
     /// What the agent may do unasked.
     pub permission_mode: PermissionMode,
+    /// The session that it is a part of: it then lives in the worker of its root.
+    #[serde(default)]
+    pub parent_id: Option<SessionId>,
+    /// The agent that it runs; none while the configured one serves.
+    #[serde(default)]
+    pub agent: Option<String>,
 }
 
 impl fmt::Debug for WorkerStart {
@@ -183,6 +189,8 @@ mod tests {
             model: None,
             thinking_level: Some(ThinkingLevel::Low),
             permission_mode: PermissionMode::Plan,
+            parent_id: Some(SessionId::new("root")),
+            agent: Some("explore".into()),
         }
     }
 

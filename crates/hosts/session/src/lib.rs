@@ -13,11 +13,13 @@ mod lane;
 mod requests;
 mod sources;
 mod start;
+mod tree;
 
 pub use bezel_api_session::SessionIdentity;
 pub use bezel_harness::{HarnessConfig, RetryConfig};
 pub use engine::HarnessEngine;
 pub use start::{RunningSession, SessionHost, SessionHostOptions, StartError};
+pub use tree::{ChildStartError, StartChild, WorkerTree};
 
 /// Sessions' files, apart from any session that runs.
 pub mod upkeep {

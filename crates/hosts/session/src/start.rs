@@ -18,6 +18,7 @@ use bezel_rpc::{Connect, ConnectionState, Hello, Link, ServiceTable, State};
 use tokio::sync::watch;
 
 use crate::gate::Gated;
+use crate::tree::{Place, WorkerTree};
 
 /// What a session host needs.
 pub struct SessionHostOptions {
@@ -35,6 +36,8 @@ pub struct SessionHostOptions {
     pub environment: BTreeMap<String, String>,
     /// The session's database.
     pub database: PathBuf,
+    /// The sessions of this process: a new one for a root, its root's for a child.
+    pub tree: WorkerTree,
     /// What drives it.
     pub engine: Arc<dyn Engine>,
     /// How long each step of the assembly may take.
@@ -57,6 +60,10 @@ pub struct SessionHost;
 
 /// A session host that runs.
 pub struct RunningSession {
+    // First: the session is found no more before anything of it ends.
+    place: Place,
+    tree: WorkerTree,
+    is_root: bool,
     session: Arc<dyn EngineSession>,
     assembled: Assembled,
     link: Link,
@@ -91,6 +98,8 @@ impl SessionHost {
             providers: Registry::new(ProviderSet::default()),
             prompt: Registry::new(SystemPrompt::default()),
         };
+        let tree = options.tree;
+        let (session_id, parent_id) = (identity.session_id.clone(), identity.parent_id.clone());
         let retired = watch::Sender::new(None);
         let session = options.engine.open(EngineStart {
             identity,
@@ -107,8 +116,15 @@ impl SessionHost {
         let (connect, open) = Gated::new(connect);
         let table = ServiceTable::new();
         let link = Link::start(&tasks.spawner(), Arc::new(connect), hello, table.clone());
+        let backend = Arc::clone(&session) as Arc<dyn AgentBackend>;
+        let is_root = parent_id.is_none();
+        let place = tree.enter(session_id, parent_id, Arc::clone(&backend), table.clone());
+        if is_root {
+            tree.follow(tasks.spawner(), &link.server(), link.connection());
+        }
         let parts = SessionParts {
-            backend: Arc::clone(&session) as Arc<dyn AgentBackend>,
+            backend,
+            tree: Arc::new(tree.clone()),
             server: link.server(),
             connection: link.connection(),
             table: table.clone(),
@@ -130,6 +146,9 @@ impl SessionHost {
         table.activate();
         open.open();
         Ok(RunningSession {
+            place,
+            tree,
+            is_root,
             session,
             assembled,
             link,
@@ -168,12 +187,19 @@ impl RunningSession {
     }
 
     /// Resolves with the reason when a facet retires this worker.
-    pub async fn retired(&self) -> String {
+    pub fn retired(&self) -> impl Future<Output = String> + Send + use<> {
         let mut retired = self.retired.subscribe();
-        match retired.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or_default(),
-            Err(_) => "the session ended".to_owned(),
+        async move {
+            match retired.wait_for(Option::is_some).await {
+                Ok(reason) => reason.clone().unwrap_or_default(),
+                Err(_) => "the session ended".to_owned(),
+            }
         }
+    }
+
+    /// What drives the session, as the others of its process see it.
+    pub(crate) fn agent(&self) -> Arc<dyn AgentBackend> {
+        Arc::clone(&self.session) as Arc<dyn AgentBackend>
     }
 
     /// Whether the main lane runs nothing.
@@ -184,7 +210,12 @@ impl RunningSession {
     /// Ends the facets in reverse, the connection and the engine. Nothing is lost: for the session it is
     /// like a crash. Returns every failed disposer, and what had to be aborted.
     pub async fn stop(self) -> Vec<Failure> {
-        let mut failures = self.assembled.dispose().await;
+        drop(self.place);
+        let mut failures = match self.is_root {
+            true => self.tree.close().await,
+            false => Vec::new(),
+        };
+        failures.extend(self.assembled.dispose().await);
         self.link.stop().await;
         self.session.close().await;
         let overran = self.tasks.shutdown(std::time::Duration::from_secs(5)).await;

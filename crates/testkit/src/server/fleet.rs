@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_api_server::host::{ChangeListener, FleetBackend, FleetResult, Subscription};
 use bezel_api_server::{
-    Commit, CreateManaged, FleetError, LaunchEnvironment, ManagedSession, SessionChange,
-    SessionStatus, Workspace,
+    ChildLaunch, ChildWish, Commit, CreateManaged, FleetError, LaunchEnvironment, ManagedSession,
+    SessionChange, SessionStatus, Workspace,
 };
 use bezel_context::{ClientId, Context, Principal, WorkspaceId};
 use bezel_session_types::{
@@ -315,7 +315,7 @@ impl FleetBackend for Backend {
             session.model = options.model;
             session.parent_id = options.parent_id;
             session.agent = options.agent;
-            session.permission_mode = options.permission_mode;
+            session.permission_mode = options.permission_mode.unwrap_or_default();
             session.status = SessionStatus::Starting;
         }))
     }
@@ -471,6 +471,63 @@ impl FleetBackend for Backend {
             self.0.inner().commits.push((session_id, commit));
         }
         now(outcome)
+    }
+
+    fn root_of(&self, principal: &Principal) -> Option<SessionId> {
+        self.0.inner().workers.get(&principal.client).cloned()
+    }
+
+    fn create_child(
+        &self,
+        cx: &Context,
+        _of: SessionId,
+        options: CreateManaged,
+    ) -> FleetResult<ManagedSession> {
+        self.create(cx, options)
+    }
+
+    fn tree(&self, of: &SessionId) -> Vec<ManagedSession> {
+        let inner = self.0.inner();
+        let mut tree: Vec<ManagedSession> = Vec::new();
+        for session in &inner.sessions {
+            if session.session_id == *of || session.parent_id.as_ref() == Some(of) {
+                tree.push(session.clone());
+            }
+        }
+        tree.sort_by_key(|session| session.session_id != *of);
+        tree
+    }
+
+    fn claim_child(
+        &self,
+        _cx: &Context,
+        _of: SessionId,
+        session_id: SessionId,
+    ) -> FleetResult<ChildLaunch> {
+        // No process stands behind these sessions, so none can host another.
+        now(Err(FleetError::NotAuthorized { session_id }))
+    }
+
+    fn release_child(
+        &self,
+        _of: &SessionId,
+        session_id: &SessionId,
+        _orderly: bool,
+        _description: &str,
+    ) -> Result<(), FleetError> {
+        Err(FleetError::NotAuthorized {
+            session_id: session_id.clone(),
+        })
+    }
+
+    fn hosted_children(&self, _of: &SessionId, _children: &[SessionId]) {}
+
+    fn child_wishes(&self) -> Vec<ChildWish> {
+        Vec::new()
+    }
+
+    fn on_child_wishes(&self, _listener: Arc<dyn Fn() + Send + Sync>) -> Subscription {
+        Box::new(())
     }
 
     fn bind(&self, _cx: &Context, client: ClientId, session_id: SessionId) -> FleetResult<()> {

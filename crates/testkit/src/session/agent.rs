@@ -72,6 +72,7 @@ impl FakeAgent {
         Arc::new(FakeAgent {
             identity: SessionIdentity {
                 session_id: SessionId::new("session-under-test"),
+                parent_id: None,
                 workspace_id: WorkspaceId::new("workspace-under-test"),
                 directory: directory.to_owned(),
                 output_directory: directory.join(".output"),

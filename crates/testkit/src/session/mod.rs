@@ -2,6 +2,7 @@
 
 mod agent;
 mod requests;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,6 +88,9 @@ impl FakeSession {
         let prompt = Registry::new(SystemPrompt::default());
         let parts = SessionParts {
             backend: Arc::new(agent::Backend(Arc::clone(&agent))),
+            tree: Arc::new(tree::Alone::new(Arc::new(agent::Backend(Arc::clone(
+                &agent,
+            ))))),
             server: up.server(),
             connection: up.connection(),
             table: table.clone(),

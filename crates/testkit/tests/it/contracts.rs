@@ -18,6 +18,7 @@ fn descriptors() -> Vec<&'static ServiceDescriptor> {
         bezel_files_contract::FilesClient::descriptor(),
         bezel_models_contract::ModelsClient::descriptor(),
         bezel_policy_contract::ServerControlClient::descriptor(),
+        bezel_sessions_contract::SessionChildrenClient::descriptor(),
         bezel_sessions_contract::SessionCopiesClient::descriptor(),
         bezel_rewind_contract::RewindClient::descriptor(),
         bezel_sessions_contract::SessionDirectoryClient::descriptor(),
@@ -83,6 +84,7 @@ fn the_committed_documents_are_those_of_the_contracts() {
 const OF_THE_SERVER: &[&str] = &[
     "access",
     "server",
+    "session-children",
     "session-copies",
     "session-directory",
     "session-management",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bezel_api_session::{Lane, Retirement, SessionContext};
+use bezel_api_session::{Lane, Retirement, SessionContext, Sessions};
 use bezel_context::Context;
 use bezel_sessions_contract::{
     LaunchEnvironment, RenewError, RenewRequest, Renewal, SessionProcess, SessionProcessClient,
@@ -21,6 +21,7 @@ pub(crate) fn offer(cx: &SessionContext, config: &PolicyConfig, attached: watch:
     cx.provide(SessionProcessClient::new(Process {
         retirement: cx.retirement(),
         lane: cx.agent.main(),
+        sessions: cx.session.clone(),
         attached,
         commands: Box::new(move || {
             let commands = commands.as_ref().and_then(|commands| commands.get().ok());
@@ -37,6 +38,7 @@ pub(crate) fn offer(cx: &SessionContext, config: &PolicyConfig, attached: watch:
 struct Process {
     retirement: Option<Retirement>,
     lane: Lane,
+    sessions: Sessions,
     attached: watch::Receiver<usize>,
     /// How many commands run in the background.
     commands: Box<dyn Fn() -> usize + Send + Sync>,
@@ -82,6 +84,16 @@ impl Started {
 impl Process {
     /// What would be lost with the process.
     fn holds(&self, alone: bool) -> Option<String> {
+        if self
+            .sessions
+            .active()
+            .iter()
+            .any(|active| active != self.sessions.own())
+        {
+            return Some(
+                "a part of its work goes on in another session; interrupt it first, or wait".into(),
+            );
+        }
         if !self.lane.activity().borrow().is_idle() || !self.lane.queue().borrow().is_empty() {
             return Some("the agent works in it; interrupt it first, or wait".into());
         }

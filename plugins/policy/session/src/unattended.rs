@@ -5,7 +5,8 @@ use std::time::Duration;
 use bezel_api_session::SessionContext;
 use tokio::sync::watch;
 
-/// Retires the worker once no client was attached and nothing ran for `after`. Needs the grant.
+/// Retires the worker once no client was attached and nothing ran for `after`, and no child is hosted: one that
+/// nobody needs is let go by its own policy. Needs the grant.
 pub(crate) fn retire_when_unattended(
     cx: &SessionContext,
     after: Duration,
@@ -18,6 +19,7 @@ pub(crate) fn retire_when_unattended(
         return;
     };
     let mut activity = cx.agent.main().activity();
+    let (own, hosted) = (cx.session.own().clone(), cx.session.hosted());
     cx.spawner().spawn("unattended session", async move {
         loop {
             let busy =
@@ -32,6 +34,10 @@ pub(crate) fn retire_when_unattended(
                 changed = attachments.changed() => if changed.is_err() { return },
                 changed = activity.changed() => if changed.is_err() { return },
                 () = quiet => {
+                    let hosts = hosted.borrow().iter().any(|session| session.parent_id.as_ref() == Some(&own));
+                    if hosts {
+                        continue;
+                    }
                     retirement.retire("unattended and idle");
                     return;
                 }

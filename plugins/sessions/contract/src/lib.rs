@@ -15,6 +15,7 @@
 //! somebody else has the session open. Coming back after a lost connection is no opening. The server
 //! keeps no environment, neither as it is nor as a digest.
 
+mod children;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,9 @@ use bezel_session_types::{EntryId, Message, ModelRef, SessionId, ThinkingLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use children::{
+    ChildEnd, ChildStart, ChildrenState, CreateChild, SessionChildren, SessionChildrenClient,
+};
 pub use upkeep::{ImportSession, Imported, SessionUpkeep, SessionUpkeepClient};
 
 /// Which sessions there are.

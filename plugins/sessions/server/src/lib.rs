@@ -8,6 +8,7 @@
 //! The directory's state and its events are projected: each principal sees the sessions that it may
 //! reach, and does not learn that there are others.
 
+mod children;
 mod copies;
 mod directory;
 mod management;
@@ -21,8 +22,8 @@ mod words;
 use bezel_api_server::ServerContext;
 use bezel_plugin::{Facet, FacetError};
 use bezel_sessions_contract::{
-    SessionCopiesClient, SessionDirectoryClient, SessionManagementClient, SessionRecordClient,
-    SessionUpkeepClient,
+    SessionChildrenClient, SessionCopiesClient, SessionDirectoryClient, SessionManagementClient,
+    SessionRecordClient, SessionUpkeepClient,
 };
 
 /// The plugin's name in a manifest.
@@ -36,6 +37,7 @@ pub fn facet() -> Facet<ServerContext> {
         .provides::<SessionRecordClient>()
         .provides::<SessionUpkeepClient>()
         .provides::<SessionCopiesClient>()
+        .provides::<SessionChildrenClient>()
 }
 
 async fn set_up(cx: ServerContext) -> Result<(), FacetError> {
@@ -45,6 +47,9 @@ async fn set_up(cx: ServerContext) -> Result<(), FacetError> {
     cx.provide(SessionManagementClient::new(management::Management::new(
         &cx.fleet,
     )));
+    cx.provide(SessionChildrenClient::new(
+        children::ChildrenOfWorkers::follow(&cx),
+    ));
     cx.provide(SessionCopiesClient::new(copies::Copies::new(&cx.fleet)));
     cx.provide(SessionRecordClient::new(record::Record::new(&cx.fleet)));
     cx.provide(SessionUpkeepClient::new(upkeep::UpkeepService::new(&cx)));

@@ -51,7 +51,7 @@ impl SessionManagement for Management {
             parent_id: options.parent_id,
             agent: options.agent,
             model: options.model,
-            permission_mode: options.permission_mode,
+            permission_mode: Some(options.permission_mode),
             environment: options.environment.map(environment),
         };
         let session = self
@@ -112,6 +112,7 @@ impl SessionManagement for Management {
         let Fleet {
             managed,
             attachments,
+            ..
         } = &self.fleet;
         let mut tries = 0;
         loop {

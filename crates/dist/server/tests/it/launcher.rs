@@ -10,7 +10,7 @@ use bezel_rpc::{
     Connect, Credential, Hello, Link, Role, ServiceClient, ServiceTable, State, StateCell, service,
 };
 use bezel_session_types::SessionId;
-use bezel_sessions_contract::SessionRecordClient;
+use bezel_sessions_contract::{ChildStart, SessionChildrenClient, SessionRecordClient};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -142,6 +142,16 @@ impl FakeWorker {
     /// The server's services, with the worker's credential.
     pub fn server<C: ServiceClient>(&self) -> C {
         self.link.as_ref().unwrap().server().use_service()
+    }
+
+    pub fn children(&self) -> SessionChildrenClient {
+        self.server()
+    }
+
+    /// Hosts a child beside the worker's own session: a link with the child's credential.
+    pub fn host(&self, start: ChildStart, server: Arc<dyn Connect>) -> FakeWorker {
+        let start: WorkerStart = serde_json::from_value(start.0).unwrap();
+        run(&start, 0, server, Behaviour::Works)
     }
 
     pub fn record(&self) -> SessionRecordClient {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::launcher::{Behaviour, FakeLauncher};
 use crate::over_both;
-use crate::world::{Via, World, begin_in, cx};
+use crate::world::{Client, Via, World, begin_in, cx};
 
 over_both! {
     async fn status_counts_clients_and_workers_and_stop_asks_the_owner_of_the_server(world: World) {
@@ -75,9 +75,8 @@ async fn a_server_that_nobody_needs_says_so_after_its_time_and_not_while_somethi
     idle.wait_for(|idle| !*idle).await.unwrap();
 }
 
-/// A server on a runtime of its own, with one session whose worker can outlive it, and its end as if it
-/// were killed: nothing is told, nothing is stopped.
-async fn killed_server() -> (TempDir, Arc<FakeLauncher>, SessionId) {
+/// A server on a runtime of its own.
+pub async fn apart() -> (tokio::runtime::Runtime, World) {
     let scratch = tempfile::tempdir().unwrap();
     let launcher = Arc::<FakeLauncher>::default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,12 +84,17 @@ async fn killed_server() -> (TempDir, Arc<FakeLauncher>, SessionId) {
         .enable_all()
         .build()
         .unwrap();
-    let starting = World::again(scratch, Arc::clone(&launcher), Via::Socket, |_| ());
+    let starting = World::again(scratch, launcher, Via::Socket, |_| ());
     let world = runtime.spawn(starting).await.unwrap().unwrap();
-    let client = world.client().await;
-    launcher.plan([Behaviour::Survives]);
-    let id = client.create(&world.project("p")).await.session_id;
-    client.attach(&id).await;
+    (runtime, world)
+}
+
+/// The server's end as if it were killed: nothing is told, nothing is stopped.
+pub async fn kill(
+    runtime: tokio::runtime::Runtime,
+    world: World,
+    client: &Client,
+) -> (TempDir, Arc<FakeLauncher>) {
     // The next server starts when this one is gone with all its threads, as after a kill.
     let killed = move || runtime.shutdown_timeout(std::time::Duration::from_secs(10));
     tokio::task::spawn_blocking(killed).await.unwrap();
@@ -103,6 +107,17 @@ async fn killed_server() -> (TempDir, Arc<FakeLauncher>, SessionId) {
     let World {
         scratch, launcher, ..
     } = world;
+    (scratch, launcher)
+}
+
+/// A killed server, and its one session, whose worker outlives it.
+async fn killed_server() -> (TempDir, Arc<FakeLauncher>, SessionId) {
+    let (runtime, world) = apart().await;
+    let client = world.client().await;
+    world.launcher.plan([Behaviour::Survives]);
+    let id = client.create(&world.project("p")).await.session_id;
+    client.attach(&id).await;
+    let (scratch, launcher) = kill(runtime, world, &client).await;
     assert!(!launcher.worker(&id).has_ended());
     (scratch, launcher, id)
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod access;
+mod children;
 mod launcher;
 mod lifetime;
 mod plugins;

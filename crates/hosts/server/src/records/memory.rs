@@ -68,6 +68,19 @@ impl Memory {
         all.split_off(1)
     }
 
+    pub(super) fn root_of(&self, session_id: &SessionId) -> SessionId {
+        let mut line = vec![session_id];
+        while let Some(parent) = line
+            .last()
+            .and_then(|last| self.sessions.get(*last)?.record.parent_id.as_ref())
+            // Folders that somebody wrote by hand may name each other.
+            .filter(|parent| self.sessions.contains_key(*parent) && !line.contains(parent))
+        {
+            line.push(parent);
+        }
+        line.pop().unwrap_or(session_id).clone()
+    }
+
     fn describe(&self, entry: &Entry) -> ManagedSession {
         let record = entry.record.clone();
         let workspace = self.workspaces.get(&record.workspace_id);

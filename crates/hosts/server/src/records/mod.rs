@@ -132,6 +132,11 @@ impl Records {
         self.0.lock().descendants(session_id)
     }
 
+    /// The first of a session's ancestors: the session itself where nobody began it, or where who did is gone.
+    pub(crate) fn root_of(&self, session_id: &SessionId) -> SessionId {
+        self.0.lock().root_of(session_id)
+    }
+
     /// The root of a workspace.
     pub(crate) fn root(&self, workspace: &WorkspaceId) -> Option<PathBuf> {
         self.0
@@ -216,7 +221,7 @@ impl Records {
             agent: options.agent,
             model: options.model,
             thinking_level: None,
-            permission_mode: options.permission_mode,
+            permission_mode: options.permission_mode.unwrap_or_default(),
             created_at: now,
             updated_at: now,
             archived_at: None,

@@ -54,7 +54,7 @@ fn options() -> CreateManaged {
         parent_id: None,
         agent: None,
         model: Some("local::small".parse().unwrap()),
-        permission_mode: bezel_session_types::PermissionMode::Plan,
+        permission_mode: Some(bezel_session_types::PermissionMode::Plan),
         environment: None,
     }
 }

@@ -9,6 +9,7 @@ use bezel_session_types::SessionId;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use super::children;
 use super::slot::{Digest, Phase, Slot};
 use super::{KILL_TIME, Shared, remaining};
 use crate::blocking::blocking;
@@ -112,6 +113,8 @@ impl Life {
             environment,
             model: session.model.clone(),
             thinking_level: session.thinking_level,
+            parent_id: session.parent_id.clone(),
+            agent: session.agent.clone(),
             permission_mode: session.permission_mode,
         })
     }
@@ -123,7 +126,11 @@ impl Life {
         server: Arc<dyn Connect>,
     ) -> Result<Arc<dyn LaunchedWorker>, FleetError> {
         let cx = Context::background().with_timeout(policy.start_timeout);
-        let launching = self.shared.launcher.launch(&cx, start, server);
+        let root = self.shared.records.root_of(&self.session_id);
+        let launching = match root == self.session_id {
+            true => self.shared.launcher.launch(&cx, start, server),
+            false => children::launch(Arc::clone(&self.shared), root, start),
+        };
         let process: Arc<dyn LaunchedWorker> = match timeout(policy.start_timeout, launching).await
         {
             Ok(Ok(process)) => Arc::from(process),
@@ -266,6 +273,7 @@ impl Life {
             );
             slots.by_session.remove(&self.session_id)
         };
+        self.shared.children.forget(&self.session_id);
         // Whoever waits for the end finds the status that came of it.
         records.tell();
         if let Some(slot) = slot {

@@ -1,5 +1,6 @@
 //! Workers: one per session, launched on demand, waited for, stopped, and noticed when they die.
 
+mod children;
 mod life;
 mod slot;
 
@@ -17,6 +18,7 @@ use bezel_rpc::{Connect, Router};
 use bezel_session_types::SessionId;
 use tokio::sync::watch;
 
+use self::children::{Children, root_in};
 use self::life::Life;
 use self::slot::{Digest, Phase, Slot, digest, stopped};
 use crate::blocking::blocking;
@@ -49,6 +51,7 @@ pub(crate) struct Shared {
     slots: Mutex<Slots>,
     /// Published whenever the number of workers changes.
     changed: Feed<()>,
+    children: Arc<Children>,
 }
 
 #[derive(Default)]
@@ -83,6 +86,7 @@ impl Workers {
             server,
             slots,
             changed,
+            children: Arc::default(),
         };
         Workers(Arc::new(shared))
     }
@@ -97,9 +101,10 @@ impl Workers {
         self.0.server.get_or_init(|| Arc::downgrade(server));
     }
 
-    /// How many start, run or end.
+    /// How many start, run or end. A tree of sessions has one.
     pub(crate) fn count(&self) -> usize {
-        self.0.lock().by_session.len()
+        let sessions = self.0.lock().by_session.len();
+        sessions.saturating_sub(self.0.children.count())
     }
 
     pub(crate) fn on_changed(&self, listener: impl Fn() + Send + Sync + 'static) -> Box<dyn Send> {
@@ -131,6 +136,9 @@ impl Workers {
             if connected || !slot.stopping {
                 self.0.records.mark(session_id, now);
             }
+        }
+        if connected {
+            self.0.children.connected(session_id);
         }
         self.0.records.tell();
     }
@@ -275,11 +283,17 @@ impl Workers {
     /// Takes over what an earlier life of the server launched and what still runs.
     ///
     /// Returns the sessions whose worker has gone meanwhile, for [`Workers::resume`].
-    pub(crate) fn adopt(&self, rows: Vec<WorkerRow>) -> Vec<SessionId> {
+    pub(crate) fn adopt(&self, mut rows: Vec<WorkerRow>) -> Vec<SessionId> {
         let mut gone = Vec::new();
+        // Roots before what lives in their workers.
+        rows.sort_by_key(|row| root_in(&row.process).is_some());
         for row in rows {
             let known = self.0.records.get(&row.session_id).is_some();
-            match self.0.launcher.adopt(&row.process).filter(|_| known) {
+            let process = match root_in(&row.process).filter(|_| known) {
+                Some(root) => self.adopt_child(&row.session_id, root),
+                None => self.0.launcher.adopt(&row.process).filter(|_| known),
+            };
+            match process {
                 Some(process) => {
                     let (session_id, credential) = (row.session_id, row.credential);
                     let life = {

@@ -11,7 +11,8 @@ use bezel_api_session::{
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_host_session::{
-    HarnessConfig, HarnessEngine, RunningSession, SessionHost, SessionHostOptions, SessionIdentity,
+    ChildStartError, HarnessConfig, HarnessEngine, RunningSession, SessionHost, SessionHostOptions,
+    SessionIdentity, StartChild, WorkerTree,
 };
 use bezel_plugin::{Deadlines, Manifest, ManifestEntry};
 use bezel_rpc::{Connect, ConnectError, Credential, Hello, Role, Transport};
@@ -81,12 +82,14 @@ impl Place {
             },
             identity: SessionIdentity {
                 session_id: SessionId::new("session"),
+                parent_id: None,
                 workspace_id: WorkspaceId::new("workspace"),
                 directory: self.0.path().to_owned(),
                 output_directory: self.0.path().join("output"),
             },
             environment: BTreeMap::new(),
             database: self.database(),
+            tree: WorkerTree::new(Arc::new(NoChildren)),
             engine,
             deadlines: Deadlines::default(),
         });
@@ -98,6 +101,19 @@ impl Place {
             agent,
             cx: Context::background().with_timeout(Duration::from_secs(3_600)),
         }
+    }
+}
+
+/// For sessions that begin no other.
+struct NoChildren;
+
+impl StartChild for NoChildren {
+    fn start(
+        &self,
+        _tree: WorkerTree,
+        _start: serde_json::Value,
+    ) -> BoxFuture<'_, Result<RunningSession, ChildStartError>> {
+        async { Err(ChildStartError("nothing is started here".into())) }.boxed()
     }
 }
 

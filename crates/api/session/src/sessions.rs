@@ -1,0 +1,311 @@
+//! All sessions within reach of one session: the records of any, actions on those of its own tree.
+//!
+//! Records are the server's and are read and changed there, whether a worker runs or not. What runs belongs to a
+//! worker: a session and what it began live in one process, and an action on a session that is not of this tree
+//! answers that there is no such session.
+
+use std::sync::Arc;
+
+use bezel_context::Context;
+use bezel_rpc::{CallError, Remote};
+use bezel_session_types::{
+    CommandId, Delivery, Entry, EntryBody, Message, OperationId, SessionId, UserMessage,
+};
+use bezel_sessions_contract::{
+    CreateChild, SessionChildrenClient, SessionDirectoryClient, SessionError,
+    SessionManagementClient, SessionSummary,
+};
+use tokio::sync::watch;
+
+use crate::agent::{Admission, Lane, LaneError, Outcome, PromptError};
+use crate::backend::TreeBackend;
+
+/// Entries that are looked at for the last words of a session.
+const LOOKED_AT: usize = 64;
+
+/// The sessions, for one facet. Usable from a facet's setup on.
+#[derive(Clone)]
+pub struct Sessions {
+    own: SessionId,
+    tree: Arc<dyn TreeBackend>,
+    children: SessionChildrenClient,
+    directory: SessionDirectoryClient,
+    management: SessionManagementClient,
+}
+
+/// A session that lives in this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostedSession {
+    /// Its id.
+    pub session_id: SessionId,
+    /// The session that began it; none for the root.
+    pub parent_id: Option<SessionId>,
+}
+
+/// Why something could not be done with a session.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SessionsError {
+    /// There is no such session in this worker's tree, whatever there is elsewhere.
+    #[error("there is no session {session_id} in this worker")]
+    NotFound {
+        /// Which.
+        session_id: SessionId,
+    },
+    /// It could not be taken up in this process.
+    #[error("session {session_id} could not be started: {reason}")]
+    Start {
+        /// Which.
+        session_id: SessionId,
+        /// What happened.
+        reason: String,
+    },
+    /// The server refuses.
+    #[error(transparent)]
+    Refused(#[from] SessionError),
+    /// The server cannot be reached, or the call did not come back.
+    #[error("{0}")]
+    Server(String),
+    /// The message was not admitted.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// The session could not do it.
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+}
+
+impl From<CallError<SessionError>> for SessionsError {
+    fn from(error: CallError<SessionError>) -> Self {
+        match error {
+            CallError::Service(error) => SessionsError::Refused(error),
+            other => SessionsError::Server(other.to_string()),
+        }
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(own: SessionId, tree: Arc<dyn TreeBackend>, server: &Remote) -> Self {
+        Sessions {
+            own,
+            tree,
+            children: server.use_service(),
+            directory: server.use_service(),
+            management: server.use_service(),
+        }
+    }
+
+    /// The session that this facet belongs to.
+    pub fn own(&self) -> &SessionId {
+        &self.own
+    }
+
+    /// Begins a session that is a part of one of this tree. What the options leave open is as it is of the
+    /// parent; it may never do more unasked than that one. It works where its parent does, unless another
+    /// directory is named. Nothing runs in it yet. Asked for again under the same id, it is the one that is
+    /// there.
+    pub async fn create(
+        &self,
+        cx: &Context,
+        options: CreateChild,
+    ) -> Result<SessionSummary, SessionsError> {
+        Ok(self.children.create(cx, options).await?)
+    }
+
+    /// All sessions of this tree, parents before their children, whether they are hosted or not.
+    pub async fn tree(&self, cx: &Context) -> Result<Vec<SessionSummary>, SessionsError> {
+        Ok(self.children.tree(cx).await?)
+    }
+
+    /// What a session of this tree has begun itself, the oldest first.
+    pub async fn children(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<Vec<SessionSummary>, SessionsError> {
+        let mut tree = self.tree(cx).await?;
+        if !tree.iter().any(|session| session.session_id == *session_id) {
+            return Err(SessionsError::NotFound {
+                session_id: session_id.clone(),
+            });
+        }
+        tree.retain(|session| session.parent_id.as_ref() == Some(session_id));
+        Ok(tree)
+    }
+
+    /// Gives a session another title.
+    pub async fn rename(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        title: &str,
+    ) -> Result<SessionSummary, SessionsError> {
+        let renamed = self
+            .management
+            .rename(cx, session_id.clone(), title.to_owned());
+        Ok(renamed.await?)
+    }
+
+    /// Deletes a session with all that it began.
+    pub async fn remove(&self, cx: &Context, session_id: &SessionId) -> Result<(), SessionsError> {
+        Ok(self.management.remove(cx, session_id.clone()).await?)
+    }
+
+    /// The newest `limit` messages (at most 500) of a session, oldest first. Starts nothing.
+    pub async fn messages(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        limit: u32,
+    ) -> Result<Vec<Message>, SessionsError> {
+        Ok(self
+            .directory
+            .messages(cx, session_id.clone(), limit)
+            .await?)
+    }
+
+    /// The text of the newest answer of a session; none where it has not answered with text. Starts nothing.
+    pub async fn final_text(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<Option<String>, SessionsError> {
+        let messages: Vec<Message> = match self.tree.hosted(session_id) {
+            Some(agent) => {
+                let (entries, _) = agent.recent(None, LOOKED_AT).await?;
+                let message = |entry: Entry| match entry.body {
+                    EntryBody::Message { message } => Some(Arc::unwrap_or_clone(message)),
+                    _ => None,
+                };
+                entries.into_iter().filter_map(message).collect()
+            }
+            None => self.messages(cx, session_id, LOOKED_AT as u32).await?,
+        };
+        let mut answers = messages.iter().rev().filter_map(|message| match message {
+            Message::Assistant(answer) => Some(answer.to_text()),
+            _ => None,
+        });
+        Ok(answers.find(|text| !text.trim().is_empty()))
+    }
+
+    /// Admits a message to a session of this tree durably, then starts or joins its run; takes the session up
+    /// where it is not. The same command id with the same message adds nothing.
+    pub async fn prompt(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        command_id: CommandId,
+        message: UserMessage,
+        delivery: Delivery,
+    ) -> Result<Admission, SessionsError> {
+        let lane = self.lane(cx, session_id).await?;
+        Ok(lane.prompt(cx, command_id, message, delivery).await?)
+    }
+
+    /// The same, and starts nothing for it: it enters with the next run, or when somebody resumes.
+    pub async fn record(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        command_id: CommandId,
+        message: UserMessage,
+        delivery: Delivery,
+    ) -> Result<Admission, SessionsError> {
+        let lane = self.lane(cx, session_id).await?;
+        Ok(lane.record(cx, command_id, message, delivery).await?)
+    }
+
+    /// Starts what waits in a session of this tree, or goes on with what a crash left open. False where there is
+    /// nothing.
+    pub async fn resume(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<bool, SessionsError> {
+        Ok(self.lane(cx, session_id).await?.resume(cx).await?)
+    }
+
+    /// Waits until nothing runs in a session of this tree and nothing follows. Starts nothing: one that is not
+    /// taken up runs nothing.
+    pub async fn wait(&self, cx: &Context, session_id: &SessionId) -> Result<(), SessionsError> {
+        match self.hosted_lane(cx, session_id).await? {
+            Some(lane) => Ok(lane.wait_idle(cx).await.map_err(|_| LaneError::Cancelled)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until an operation of a session of this tree has ended. Starts nothing but the session.
+    pub async fn outcome(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        operation: &OperationId,
+    ) -> Result<Outcome, SessionsError> {
+        Ok(self.lane(cx, session_id).await?.wait(cx, operation).await?)
+    }
+
+    /// Ends what runs in a session of this tree, durably, and says which operation that was; none while it is
+    /// idle or not taken up.
+    pub async fn interrupt(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<Option<OperationId>, SessionsError> {
+        match self.hosted_lane(cx, session_id).await? {
+            Some(lane) => Ok(lane.interrupt(cx).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Summarises the conversation of a session of this tree for the model.
+    pub async fn compact(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        instructions: Option<String>,
+    ) -> Result<Admission, SessionsError> {
+        let lane = self.lane(cx, session_id).await?;
+        Ok(lane.compact(cx, instructions).await?)
+    }
+
+    /// The sessions of this tree in which something runs now.
+    pub fn active(&self) -> Vec<SessionId> {
+        let hosted = self.tree.members().borrow().clone();
+        let runs = |session: &&HostedSession| {
+            let agent = self.tree.hosted(&session.session_id);
+            agent.is_some_and(|agent| !agent.main().activity().borrow().is_idle())
+        };
+        let active = hosted.iter().filter(runs);
+        active.map(|session| session.session_id.clone()).collect()
+    }
+
+    /// The sessions of this tree that live in this process, now and from now on.
+    pub fn hosted(&self) -> watch::Receiver<Arc<[HostedSession]>> {
+        self.tree.members()
+    }
+
+    /// The main lane of a session of this tree, which is taken up where it is not.
+    pub async fn lane(&self, cx: &Context, session_id: &SessionId) -> Result<Lane, SessionsError> {
+        Ok(Lane(self.tree.ensure(cx, session_id).await?.main()))
+    }
+
+    /// The services of a hosted session, as a presentation that has it open uses them; none where it is not
+    /// hosted now.
+    pub fn services(&self, session_id: &SessionId) -> Option<Remote> {
+        self.tree.services(session_id)
+    }
+
+    /// The lane of a session of this tree, where it is taken up.
+    async fn hosted_lane(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<Option<Lane>, SessionsError> {
+        match self.tree.hosted(session_id) {
+            Some(agent) => Ok(Some(Lane(agent.main()))),
+            None => {
+                // Not hosted, and perhaps not of this tree at all.
+                self.children(cx, session_id).await?;
+                Ok(None)
+            }
+        }
+    }
+}

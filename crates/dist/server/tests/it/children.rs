@@ -1,0 +1,227 @@
+//! Sessions that are parts of others: they live in their root's worker.
+
+use bezel_session_types::SessionId;
+use bezel_sessions_contract::{
+    ChildEnd, ChildrenState, CreateChild, PermissionMode, SessionError, SessionStatus,
+    SessionSummary,
+};
+
+use crate::launcher::{Behaviour, FakeWorker, ProbeClient};
+use crate::lifetime::{apart, kill};
+use crate::over_both;
+use crate::world::{Client, Via, World, begin_in, cx, refused};
+
+fn part_of(parent: &SessionId) -> CreateChild {
+    CreateChild {
+        parent_id: parent.clone(),
+        session_id: None,
+        title: Some("look around".into()),
+        agent: None,
+        model: None,
+        directory: None,
+        permission_mode: None,
+    }
+}
+
+fn ended() -> ChildEnd {
+    ChildEnd {
+        orderly: true,
+        description: "was not used any more".into(),
+    }
+}
+
+async fn root(world: &World, client: &Client) -> SessionId {
+    let root = client.create(&world.project("p")).await.session_id;
+    client.until_status(&root, SessionStatus::Idle).await;
+    root
+}
+
+async fn begun(world: &World, root: &SessionId) -> SessionSummary {
+    let children = world.launcher.worker(root).children();
+    children.create(&cx(), part_of(root)).await.unwrap()
+}
+
+async fn hosted(world: &World, root: &SessionId, child: &SessionId) -> FakeWorker {
+    let worker = world.launcher.worker(root);
+    let start = worker.children().claim(&cx(), child.clone()).await.unwrap();
+    worker.host(start, world.connect())
+}
+
+over_both! {
+    async fn a_claimed_child_has_a_connection_of_its_own_and_no_process(world: World) {
+        let client = world.client().await;
+        let root = root(&world, &client).await;
+        let child = begun(&world, &root).await;
+        assert_eq!((child.parent_id.as_ref(), child.status), (Some(&root), SessionStatus::Closed));
+        let _host = hosted(&world, &root, &child.session_id).await;
+        client.until_status(&child.session_id, SessionStatus::Idle).await;
+        assert_eq!(world.launcher.starts().len(), 1, "only the root was launched");
+        assert_eq!(world.server.status().workers, 1, "a tree has one worker");
+        client.attach(&child.session_id).await;
+        let probe: ProbeClient = client.link.attached().use_service();
+        let said = probe.echo(&cx(), "hello".into()).await.unwrap();
+        assert_eq!(said, format!("{}: hello", child.session_id));
+    }
+
+    async fn a_child_that_somebody_opens_is_wanted_of_its_roots_worker(world: World) {
+        let client = world.client().await;
+        let root = root(&world, &client).await;
+        let child = begun(&world, &root).await.session_id;
+        let children = world.launcher.worker(&root).children();
+        let state = children.state();
+        let opens = client.attach(&child);
+        let hosts = async {
+            let wants = |state: &ChildrenState| state.wanted == [child.clone()];
+            state.wait_for(&cx(), wants).await.unwrap();
+            hosted(&world, &root, &child).await
+        };
+        let ((), host) = tokio::join!(opens, hosts);
+        state.wait_for(&cx(), |state| state.wanted.is_empty()).await.unwrap();
+        assert!(!host.has_ended());
+    }
+
+    async fn opening_a_child_of_a_closed_tree_starts_the_roots_worker(world: World) {
+        let client = world.client().await;
+        let root = root(&world, &client).await;
+        let child = begun(&world, &root).await.session_id;
+        world.launcher.worker(&root).exit();
+        client.until_status(&root, SessionStatus::Closed).await;
+        let opens = client.attach(&child);
+        let hosts = async {
+            client.until_status(&root, SessionStatus::Idle).await;
+            hosted(&world, &root, &child).await
+        };
+        let ((), _host) = tokio::join!(opens, hosts);
+        assert_eq!(world.launcher.starts().len(), 2);
+        assert!(world.launcher.starts().iter().all(|start| start.session_id == root));
+    }
+
+    async fn a_child_that_is_deleted_is_to_be_let_go_first(world: World) {
+        let client = world.client().await;
+        let root = root(&world, &client).await;
+        let child = begun(&world, &root).await.session_id;
+        let _host = hosted(&world, &root, &child).await;
+        client.until_status(&child, SessionStatus::Idle).await;
+        let children = world.launcher.worker(&root).children();
+        let state = children.state();
+        let cx = cx();
+        let deletes = client.management.remove(&cx, child.clone());
+        let releases = async {
+            let unwanted = |state: &ChildrenState| state.unwanted == [child.clone()];
+            state.wait_for(&cx, unwanted).await.unwrap();
+            children.released(&cx, child.clone(), ended()).await.unwrap();
+        };
+        let (deleted, ()) = tokio::join!(deletes, releases);
+        deleted.unwrap();
+        assert_eq!(client.list().await.len(), 1);
+        assert_eq!(children.tree(&cx).await.unwrap().len(), 1);
+    }
+
+    async fn a_released_child_is_closed_and_can_be_claimed_again(world: World) {
+        let client = world.client().await;
+        let root = root(&world, &client).await;
+        let child = begun(&world, &root).await.session_id;
+        let children = world.launcher.worker(&root).children();
+        for _ in 0..2 {
+            let _host = hosted(&world, &root, &child).await;
+            client.until_status(&child, SessionStatus::Idle).await;
+            let again = refused(children.claim(&cx(), child.clone()).await);
+            assert!(matches!(again, SessionError::Invalid { .. }), "{again:?}");
+            children.released(&cx(), child.clone(), ended()).await.unwrap();
+            client.until_status(&child, SessionStatus::Closed).await;
+        }
+    }
+
+    async fn a_claim_whose_answer_was_lost_is_answered_again(world: World) {
+        let client = world.client().await;
+        let root = root(&world, &client).await;
+        let child = begun(&world, &root).await.session_id;
+        let children = world.launcher.worker(&root).children();
+        let first = children.claim(&cx(), child.clone()).await.unwrap();
+        assert_eq!(children.claim(&cx(), child).await.unwrap(), first);
+        assert_eq!(format!("{first:?}"), "ChildStart(hidden)");
+    }
+
+    async fn the_end_of_the_roots_worker_is_the_end_of_all(world: World) {
+        let client = world.client().await;
+        let root = root(&world, &client).await;
+        let child = begun(&world, &root).await.session_id;
+        let _host = hosted(&world, &root, &child).await;
+        client.until_status(&child, SessionStatus::Idle).await;
+        world.launcher.worker(&root).crash();
+        client.until_status(&child, SessionStatus::Unreachable).await;
+        client.until_status(&root, SessionStatus::Unreachable).await;
+        assert_eq!(world.server.status().workers, 0);
+    }
+
+    async fn another_tree_is_like_none_and_a_presentation_hosts_nothing(world: World) {
+        let client = world.client().await;
+        let (one, other) = (root(&world, &client).await, root(&world, &client).await);
+        let child = begun(&world, &one).await.session_id;
+        let theirs = world.launcher.worker(&other).children();
+        for foreign in [child.clone(), one.clone(), other.clone(), SessionId::generate()] {
+            let refusal = refused(theirs.claim(&cx(), foreign.clone()).await);
+            assert_eq!(refusal, SessionError::NotAuthorized { session_id: foreign });
+        }
+        for parent in [&one, &child] {
+            let refusal = refused(theirs.create(&cx(), part_of(parent)).await);
+            assert_eq!(refusal, SessionError::NotAuthorized { session_id: parent.clone() });
+        }
+        let refusal = refused(theirs.released(&cx(), child.clone(), ended()).await);
+        assert!(matches!(refusal, SessionError::NotAuthorized { .. }), "{refusal:?}");
+        assert_eq!(theirs.tree(&cx()).await.unwrap().len(), 1);
+        let presentation: bezel_sessions_contract::SessionChildrenClient =
+            client.link.server().use_service();
+        let refusal = refused(presentation.claim(&cx(), child).await);
+        assert!(matches!(refusal, SessionError::Invalid { .. }), "{refusal:?}");
+    }
+
+    async fn a_child_may_never_do_more_unasked_than_its_parent(world: World) {
+        let client = world.client().await;
+        let options = bezel_sessions_contract::CreateSession {
+            permission_mode: PermissionMode::Ask,
+            ..begin_in(&world.project("p"))
+        };
+        let root = client.management.create(&cx(), options).await.unwrap().session_id;
+        client.until_status(&root, SessionStatus::Idle).await;
+        let children = world.launcher.worker(&root).children();
+        for (asked, gets) in [
+            (Some(PermissionMode::Full), "ask"),
+            (Some(PermissionMode::Plan), "plan"),
+            (None, "ask"),
+        ] {
+            let options = CreateChild { permission_mode: asked, ..part_of(&root) };
+            let child = children.create(&cx(), options).await.unwrap().session_id;
+            let start = children.claim(&cx(), child).await.unwrap();
+            assert_eq!(start.0["permission_mode"], gets, "{asked:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn hosted_children_are_found_again_by_the_next_server_and_others_are_closed() {
+    let (runtime, world) = apart().await;
+    world.launcher.plan([Behaviour::Survives]);
+    let client = world.client().await;
+    let root = root(&world, &client).await;
+    let (kept, lost) = (
+        begun(&world, &root).await.session_id,
+        begun(&world, &root).await.session_id,
+    );
+    let _kept_host = hosted(&world, &root, &kept).await;
+    let lost_host = hosted(&world, &root, &lost).await;
+    for child in [&kept, &lost] {
+        client.until_status(child, SessionStatus::Idle).await;
+    }
+    let (scratch, launcher) = kill(runtime, world, &client).await;
+    drop(lost_host);
+    let world = World::again(scratch, launcher, Via::Socket, |_| ())
+        .await
+        .unwrap();
+    let client = world.client().await;
+    client.until_status(&kept, SessionStatus::Idle).await;
+    let children = world.launcher.worker(&root).children();
+    children.hosted(&cx(), vec![kept.clone()]).await.unwrap();
+    client.until_status(&lost, SessionStatus::Closed).await;
+    client.until_status(&kept, SessionStatus::Idle).await;
+}

@@ -1,0 +1,58 @@
+//! A tree of one session: the one under test.
+
+use std::sync::Arc;
+
+use bezel_api_session::backend::{AgentBackend, TreeBackend};
+use bezel_api_session::{HostedSession, SessionsError};
+use bezel_context::Context;
+use bezel_rpc::Remote;
+use bezel_session_types::SessionId;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+pub(super) struct Alone {
+    agent: Arc<dyn AgentBackend>,
+    hosted: watch::Sender<Arc<[HostedSession]>>,
+}
+
+impl Alone {
+    pub(super) fn new(agent: Arc<dyn AgentBackend>) -> Self {
+        let own = HostedSession {
+            session_id: agent.identity().session_id.clone(),
+            parent_id: None,
+        };
+        Alone {
+            agent,
+            hosted: watch::Sender::new(Arc::from([own])),
+        }
+    }
+}
+
+impl TreeBackend for Alone {
+    fn hosted(&self, session_id: &SessionId) -> Option<Arc<dyn AgentBackend>> {
+        let own = self.agent.identity().session_id == *session_id;
+        own.then(|| Arc::clone(&self.agent))
+    }
+
+    fn members(&self) -> watch::Receiver<Arc<[HostedSession]>> {
+        self.hosted.subscribe()
+    }
+
+    fn services(&self, _session_id: &SessionId) -> Option<Remote> {
+        None
+    }
+
+    fn ensure<'a>(
+        &'a self,
+        _cx: &'a Context,
+        session_id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Arc<dyn AgentBackend>, SessionsError>> {
+        let found = self
+            .hosted(session_id)
+            .ok_or_else(|| SessionsError::NotFound {
+                session_id: session_id.clone(),
+            });
+        async move { found }.boxed()
+    }
+}

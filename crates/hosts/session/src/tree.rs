@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_api_session::backend::{AgentBackend, TreeBackend};
 use bezel_api_session::{HostedSession, LaneError, SessionsError};
-use bezel_context::{Context, Spawner};
+use bezel_context::{Context, Spawner, Task};
 use bezel_plugin::Failure;
 use bezel_rpc::{ConnectionState, Remote, ServiceTable, State};
 use bezel_session_types::SessionId;
@@ -59,6 +59,8 @@ struct Members {
     turns: HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>,
     /// What the root brought, while it runs.
     root: Option<Root>,
+    /// What follows the server's wishes; without an end of its own.
+    following: Vec<Task<()>>,
 }
 
 #[derive(Clone)]
@@ -159,7 +161,7 @@ impl WorkerTree {
             spawner: spawner.clone(),
         });
         let (tree, told) = (self.clone(), children.clone());
-        spawner.spawn("hosted children", async move {
+        let telling = spawner.spawn("hosted children", async move {
             let mut watcher = connection.watch();
             loop {
                 if matches!(*connection.get(), ConnectionState::Connected { .. }) {
@@ -169,7 +171,7 @@ impl WorkerTree {
             }
         });
         let tree = self.clone();
-        spawner.spawn("wanted children", async move {
+        let hosting = spawner.spawn("wanted children", async move {
             let state = children.state();
             let mut watcher = state.watch();
             loop {
@@ -177,6 +179,7 @@ impl WorkerTree {
                 watcher.changed().await;
             }
         });
+        self.lock().following = vec![telling, hosting];
     }
 
     async fn tell_hosted(&self, children: &SessionChildrenClient) {
@@ -317,6 +320,7 @@ impl WorkerTree {
         let running: Vec<RunningSession> = {
             let mut members = self.lock();
             members.root = None;
+            members.following.drain(..).for_each(|task| task.abort());
             let all = members.by_id.values_mut();
             all.filter_map(|member| member.running.take()).collect()
         };

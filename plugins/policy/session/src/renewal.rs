@@ -22,6 +22,7 @@ pub(crate) fn offer(cx: &SessionContext, config: &PolicyConfig, attached: watch:
         retirement: cx.retirement(),
         lane: cx.agent.main(),
         sessions: cx.session.clone(),
+        is_child: cx.agent.identity().parent_id.is_some(),
         attached,
         commands: Box::new(move || {
             let commands = commands.as_ref().and_then(|commands| commands.get().ok());
@@ -39,6 +40,7 @@ struct Process {
     retirement: Option<Retirement>,
     lane: Lane,
     sessions: Sessions,
+    is_child: bool,
     attached: watch::Receiver<usize>,
     /// How many commands run in the background.
     commands: Box<dyn Fn() -> usize + Send + Sync>,
@@ -118,6 +120,10 @@ impl SessionProcess for Process {
         let Some(retirement) = &self.retirement else {
             return Ok(Renewal::Current);
         };
+        // A child has no shell of its own: it gives way with its root.
+        if self.is_child && !request.always {
+            return Ok(Renewal::Current);
+        }
         if !request.always && !self.started.differs(request.environment.as_ref()) {
             return Ok(Renewal::Current);
         }

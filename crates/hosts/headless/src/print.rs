@@ -138,13 +138,21 @@ impl TextPrinter<'_> {
             RunEvent::Message { text, .. } => {
                 self.act(&format!("· message: {}", first_line(&text)))
             }
-            RunEvent::Warning { message, of_answer } => {
+            RunEvent::Warning {
+                message,
+                of_answer: true,
+            } => {
                 self.end_block()?;
                 self.pass_over()?;
-                if of_answer {
-                    self.broke_off = Some(message);
-                    return Ok(());
+                self.broke_off = Some(message);
+                Ok(())
+            }
+            RunEvent::Warning { message, .. } => {
+                // The answer may go on: a lost connection that came back is no part of it.
+                if self.terminals.answer {
+                    self.end_line()?;
                 }
+                self.pass_over()?;
                 writeln!(self.activity, "warning: {message}")
             }
             RunEvent::End { error, .. } => {
@@ -232,6 +240,10 @@ impl TextPrinter<'_> {
 
     fn end_block(&mut self) -> io::Result<()> {
         self.block = None;
+        self.end_line()
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
         if !self.at_line_start {
             self.at_line_start = true;
             self.out.write_all(b"\n")?;
@@ -325,12 +337,16 @@ mod tests {
     use crate::events::EndStatus;
 
     fn printed(events: Vec<RunEvent>, out: Expect, activity: Expect) {
+        printed_to(true, events, out, activity);
+    }
+
+    fn printed_to(terminal: bool, events: Vec<RunEvent>, out: Expect, activity: Expect) {
         let (mut text, mut beside) = (Vec::new(), Vec::new());
         let mut printer = Printer::text(
             &mut text,
             &mut beside,
             Terminals {
-                answer: true,
+                answer: terminal,
                 activity: false,
             },
         );
@@ -454,6 +470,33 @@ mod tests {
                 error: the server is lost
             "#]],
         );
+    }
+
+    #[test]
+    fn a_warning_that_is_not_of_the_answer_leaves_it_in_one_piece() {
+        let events = || {
+            let lost = RunEvent::Warning {
+                message: "the connection was lost".into(),
+                of_answer: false,
+            };
+            let (half, rest) = (delta("a", "half and "), delta("a", "half"));
+            vec![half, lost, rest, end(EndStatus::Done, None)]
+        };
+        let warned = || {
+            expect![[r#"
+                warning: the connection was lost
+            "#]]
+        };
+        printed_to(
+            false,
+            events(),
+            expect![[r#"
+                half and half
+            "#]],
+            warned(),
+        );
+        // Where both are on one screen, the warning has a line of its own.
+        printed_to(true, events(), expect!["half and \nhalf\n"], warned());
     }
 
     #[test]

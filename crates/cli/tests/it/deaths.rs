@@ -79,12 +79,32 @@ impl Random {
     }
 }
 
+/// What the environment says, where it says something: of a longer hunt than a test run's.
+fn from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|error| panic!("{name} takes a number, not `{text}`: {error}")))
+}
+
+/// Kills of a session before the next home with a session of its own is taken.
+const KILLS_OF_A_HOME: u64 = 100;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn random_kills_lose_no_prompt_double_no_effect_and_leave_no_command() {
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let seed = u64::try_from(seed.as_nanos()).unwrap() | 1;
-    eprintln!("seed {seed}");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = u64::try_from(now.as_nanos()).unwrap();
+    let seed = from_environment("BEZEL_TEST_SEED").unwrap_or(now) | 1;
+    let mut left = from_environment("BEZEL_TEST_KILLS").unwrap_or(40);
     let mut random = Random(seed);
+    while left > 0 {
+        let kills = left.min(KILLS_OF_A_HOME);
+        left -= kills;
+        eprintln!("seed {seed}, {kills} kills, {left} after them");
+        kill_at_random(&mut random, seed, kills).await;
+    }
+}
+
+async fn kill_at_random(random: &mut Random, seed: u64, kills: u64) {
     let (_server, home) = playing(Script::respond(once_for_each_prompt)).await;
     let run = |prompt: &str| {
         home.command(&["run", "--continue", prompt])
@@ -93,8 +113,8 @@ async fn random_kills_lose_no_prompt_double_no_effect_and_leave_no_command() {
     };
     home.run(&["run", "prompt-first"]).succeeded();
     let mut ended = vec!["prompt-first".to_owned()];
-    for number in 0..40 {
-        let prompt = format!("prompt-{number:02}.");
+    for number in 0..kills {
+        let prompt = format!("prompt-{number:03}.");
         let child = run(&prompt);
         let wait = Duration::from_millis(random.below(350));
         std::thread::sleep(wait);

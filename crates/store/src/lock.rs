@@ -1,14 +1,17 @@
 //! Exclusive ownership: a `flock` on a file beside the database, gone when its holder dies.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Read;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::OpenError;
+
+/// What the id of a process takes at most, in decimal.
+const HOLDER_BYTES: usize = 10;
 
 /// The held lock. The lock file itself stays: removing it would let two owners lock two files.
 #[derive(Debug)]
@@ -46,9 +49,10 @@ impl OwnerLock {
             }
             Err(errno) => return Err(io(errno.into())),
         }
-        file.set_len(0).map_err(io)?;
-        file.rewind().map_err(io)?;
-        writeln!(file, "{}", std::process::id()).map_err(io)?;
+        // Over what is there, always as long: a file that is emptied first has its blocks given up, and the next
+        // owner waits for the disk to be done with them.
+        let holder = format!("{:<HOLDER_BYTES$}\n", std::process::id());
+        file.write_all_at(holder.as_bytes(), 0).map_err(io)?;
         Ok(OwnerLock { _file: file })
     }
 }

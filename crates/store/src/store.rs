@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
 use tokio::sync::watch;
@@ -167,6 +167,12 @@ impl Store {
     #[doc(hidden)]
     pub fn syncs(&self) -> u64 {
         self.0.log.syncs()
+    }
+
+    /// How long all of these took together: for measurements that set the disk apart.
+    #[doc(hidden)]
+    pub fn sync_time(&self) -> Duration {
+        self.0.log.spent()
     }
 
     /// Lets the file grow by no more than `pages` pages: a full disk, for tests.

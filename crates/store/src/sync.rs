@@ -8,16 +8,21 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Notify;
 
 /// A disk that synced within this is waited for in place the next time, on the runtime's thread: handing the
 /// wait to another thread and back can cost as much as a short sync. One that has become slow holds the
 /// runtime for one sync.
 const SHORT_SYNC_MICROSECONDS: u64 = 1_000;
+/// How often whoever is about to sync lets the runtime's other tasks go first, as long as they commit: a sync in
+/// place would hold them, and each would then need one of its own. What commits without end is not waited for.
+const GATHERINGS: usize = 16;
 
 /// The log could not be brought to the disk.
 #[derive(Debug, Clone)]
@@ -33,8 +38,12 @@ pub(crate) struct Log {
     /// How long the last sync took, in microseconds.
     took: AtomicU64,
     syncs: AtomicU64,
-    // Who holds it syncs for all that wait.
-    leader: tokio::sync::Mutex<()>,
+    /// How long all syncs took, in nanoseconds.
+    spent: AtomicU64,
+    /// Whether somebody syncs for all that wait.
+    led: AtomicBool,
+    /// That somebody has done so.
+    ended: Notify,
     broken: OnceLock<LogBroken>,
 }
 
@@ -56,7 +65,9 @@ impl Log {
             synced: AtomicU64::new(0),
             took: AtomicU64::new(u64::MAX),
             syncs: AtomicU64::new(0),
-            leader: tokio::sync::Mutex::new(()),
+            spent: AtomicU64::new(0),
+            led: AtomicBool::new(false),
+            ended: Notify::new(),
             broken: OnceLock::new(),
         })
     }
@@ -74,6 +85,25 @@ impl Log {
         self.syncs.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn spent(&self) -> Duration {
+        Duration::from_nanos(self.spent.load(Ordering::Relaxed))
+    }
+
+    /// The last commit that a sync which begins now brings to the disk: those who are about to commit have done
+    /// so.
+    async fn gather(&self) -> u64 {
+        let mut last = self.committed.load(Ordering::Acquire);
+        for _ in 0..GATHERINGS {
+            tokio::task::yield_now().await;
+            let now = self.committed.load(Ordering::Acquire);
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        last
+    }
+
     /// One `fdatasync`. Where the last one was over sooner than another thread could have been woken and
     /// heard, here and now; on a disk that takes its time, off the runtime.
     async fn sync(&self) -> Result<std::io::Result<()>, tokio::task::JoinError> {
@@ -88,24 +118,40 @@ impl Log {
             let file = Arc::clone(&self.file);
             tokio::task::spawn_blocking(move || timed(&file)).await?
         };
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.spent.fetch_add(nanoseconds, Ordering::Relaxed);
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.took.store(took, Ordering::Relaxed);
         Ok(outcome)
     }
 
     pub(crate) async fn sync_through(&self, number: u64) -> Result<(), LogBroken> {
-        let done = || self.synced.load(Ordering::Acquire) >= number;
-        if done() {
-            return Ok(());
+        loop {
+            // Before looking, so that no end of a sync is missed.
+            let mut ended = pin!(self.ended.notified());
+            ended.as_mut().enable();
+            if self.synced.load(Ordering::Acquire) >= number {
+                return Ok(());
+            }
+            if let Some(reason) = self.broken() {
+                return Err(reason);
+            }
+            if let Some(_leading) = Leading::begin(self) {
+                // Another one may have ended since.
+                if self.synced.load(Ordering::Acquire) >= number {
+                    return Ok(());
+                }
+                return self.lead().await;
+            }
+            // All that wait hear of it at once: one that waits for another's turn would have to wait for what
+            // that one does next.
+            ended.await;
         }
-        let _leader = self.leader.lock().await;
-        if done() {
-            return Ok(());
-        }
-        if let Some(reason) = self.broken() {
-            return Err(reason);
-        }
-        let target = self.committed.load(Ordering::Acquire);
+    }
+
+    /// Syncs for all that have committed.
+    async fn lead(&self) -> Result<(), LogBroken> {
+        let target = self.gather().await;
         let outcome = self.sync().await;
         self.syncs.fetch_add(1, Ordering::Relaxed);
         let reason = match outcome {
@@ -118,6 +164,23 @@ impl Log {
         };
         // After a failed sync the kernel may call the lost pages clean: no later one can be believed.
         Err(self.broken.get_or_init(|| LogBroken { reason }).clone())
+    }
+}
+
+/// Syncs for all that wait. However it ends, they hear of it, and one of them goes on where it was given up.
+struct Leading<'log>(&'log Log);
+
+impl<'log> Leading<'log> {
+    fn begin(log: &'log Log) -> Option<Self> {
+        let led = log.led.swap(true, Ordering::AcqRel);
+        (!led).then(|| Leading(log))
+    }
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        self.0.led.store(false, Ordering::Release);
+        self.0.ended.notify_waiters();
     }
 }
 

@@ -16,7 +16,7 @@ use bezel_session_types::{InvocationId, OperationId, SubmitOutcome};
 use bezel_store::CommitError;
 use jsonschema::Validator;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 pub(crate) use asked::{Asked, load_notes};
 pub use asked::{ChannelId, PendingRequests};
@@ -133,13 +133,24 @@ impl RequestChannel {
         }
         let session = self.open_session()?;
         let (channel, id) = (self.clone(), invocation_id.clone());
+        let response = Arc::new(response);
         let spawner = session.spawner.clone();
-        let answer = spawner.spawn("answer", async move {
-            channel.answer(&session, &id, Arc::new(response)).await
+        let (told, outcome) = oneshot::channel();
+        spawner.spawn("answer", async move {
+            let answered = channel.answer(&session, &id, &response).await;
+            let accepted = matches!(answered, Ok(SubmitOutcome::Accepted));
+            if told.send(answered).is_err() {
+                tracing::debug!(%id, "whoever answered has gone");
+            }
+            if accepted {
+                // First those who answered hear of it: what the call does next takes the thread.
+                tokio::task::yield_now().await;
+                channel.channel.wake(&id, response);
+            }
         });
-        match cx.run(answer).await {
-            Ok(Some(Ok(outcome))) => outcome,
-            Ok(Some(Err(_)) | None) => Err(SubmitError::Closed),
+        match cx.run(outcome).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(SubmitError::Closed),
             Err(cancelled) => Err(SubmitError::Cancelled(cancelled)),
         }
     }
@@ -210,14 +221,13 @@ impl RequestChannel {
         &self,
         session: &Arc<Session>,
         invocation_id: &InvocationId,
-        response: Arc<Value>,
+        response: &Arc<Value>,
     ) -> Result<SubmitOutcome, SubmitError> {
-        let Some(committed) = self.commit_answer(session, invocation_id, &response)? else {
+        let Some(committed) = self.commit_answer(session, invocation_id, response)? else {
             return Ok(SubmitOutcome::NotPending);
         };
         // Those who answer at the same time share the way to the disk.
         session.store.synced(&committed).await?;
-        self.channel.wake(invocation_id, response);
         Ok(SubmitOutcome::Accepted)
     }
 

@@ -199,6 +199,27 @@ async fn commits_that_wait_for_the_disk_together_share_a_sync() {
     );
 }
 
+#[tokio::test]
+async fn commits_that_are_about_to_be_made_share_the_sync_that_a_fast_disk_does_in_place() {
+    let place = Place::new();
+    let store = Arc::new(place.open());
+    // So that it is known how fast the disk is.
+    store.commit(append("first", None)).unwrap();
+    store.sync().await.unwrap();
+    let before = store.syncs();
+    let mut waits = tokio::task::JoinSet::new();
+    for index in 0..64 {
+        let store = Arc::clone(&store);
+        waits.spawn(async move {
+            let committed = store.commit(append(&format!("e{index}"), None)).unwrap();
+            store.synced(&committed).await.unwrap();
+        });
+    }
+    waits.join_all().await;
+    let syncs = store.syncs() - before;
+    assert!(syncs <= 2, "{syncs} syncs for 64 commits");
+}
+
 fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
     future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }

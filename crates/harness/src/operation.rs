@@ -105,7 +105,22 @@ pub(crate) enum CallPhase {
     Completed,
 }
 
+impl CallPhase {
+    /// Its result is not there yet.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, CallPhase::Planned | CallPhase::EffectPending { .. })
+    }
+}
+
 impl Operation {
+    /// The calls of its step; none where it is at something else.
+    pub(crate) fn calls(&self) -> &[Call] {
+        match &self.phase {
+            Phase::Tools { calls, .. } => calls,
+            _ => &[],
+        }
+    }
+
     pub(crate) fn new(id: OperationId, kind: OperationKind, started_at: i64, phase: Phase) -> Self {
         Operation {
             id,

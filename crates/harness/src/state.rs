@@ -21,7 +21,7 @@ use crate::events::{EventKind, HarnessEvents};
 use crate::harness::OpenLane;
 use crate::lane::Lane;
 use crate::memos::{Notes, left_behind};
-use crate::operation::{Call, CallPhase, Operation, Phase, operation_key};
+use crate::operation::{Call, Operation, operation_key};
 use crate::requests::load_notes;
 
 /// One lane of a session.
@@ -247,17 +247,18 @@ impl LaneState {
     /// A call of the open operation that has not settled.
     pub(crate) fn open_call(&self, invocation: &InvocationId) -> Option<(&Operation, &Call)> {
         let operation = self.operation.as_ref()?;
-        let Phase::Tools { calls, .. } = &operation.phase else {
-            return None;
-        };
-        let call = calls.iter().find(|call| call.invocation_id == *invocation);
-        let open = |call: &&Call| {
-            matches!(
-                call.phase,
-                CallPhase::Planned | CallPhase::EffectPending { .. }
-            )
-        };
-        Some((operation, call.filter(open)?))
+        let mut calls = operation.calls().iter();
+        let call = calls.find(|call| call.invocation_id == *invocation)?;
+        call.phase.is_open().then_some((operation, call))
+    }
+
+    /// The calls of the open operation that have not settled, for whoever looks many up.
+    pub(crate) fn open_calls(&self) -> HashSet<&InvocationId> {
+        let calls = self.operation.iter().flat_map(Operation::calls);
+        calls
+            .filter(|call| call.phase.is_open())
+            .map(|call| &call.invocation_id)
+            .collect()
     }
 
     pub(crate) fn queued(&self) -> Arc<[QueuedMessage]> {

@@ -38,9 +38,9 @@ impl Channels {
         let mut pending: BTreeMap<ChannelId, Vec<PendingRequest<Arc<Value>>>> = BTreeMap::new();
         for core in lanes {
             let state = core.lock();
-            let waiting = |asked: &&Asked| {
-                asked.response.is_none() && state.open_call(&asked.invocation_id).is_some()
-            };
+            let open = state.open_calls();
+            let waiting =
+                |asked: &&Asked| asked.response.is_none() && open.contains(&asked.invocation_id);
             for asked in state.notes.asked.iter().filter(waiting) {
                 let channel = pending.entry(asked.channel.clone()).or_default();
                 channel.push(PendingRequest {

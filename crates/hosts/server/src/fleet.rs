@@ -314,7 +314,10 @@ impl FleetBackend for HostFleet {
     }
 
     fn is_reachable(&self, principal: &Principal, session_id: &SessionId) -> bool {
-        self.within_reach(principal, session_id).is_ok()
+        let belongs = self.records.belongs(session_id);
+        belongs.is_some_and(|(owner, workspace)| {
+            self.may_reach(principal, &owner, &workspace, Some(session_id))
+        })
     }
 
     fn reaches(&self, principal: &Principal, session: &ManagedSession) -> bool {
@@ -384,11 +387,12 @@ impl FleetBackend for HostFleet {
             let Some(location) = fleet.look_for(&cx, directory).await? else {
                 return Ok(Vec::new());
             };
-            let there = |session: &ManagedSession| {
-                session.directory == location.directory
-                    && fleet.authorized(&cx, &session.session_id).is_ok()
-            };
-            Ok(fleet.records.snapshot().into_iter().filter(there).collect())
+            let mut there = fleet.records.in_directory(&location.directory);
+            there.retain(|session| {
+                cx.principal()
+                    .is_some_and(|principal| fleet.reaches(principal, session))
+            });
+            Ok(there)
         }
         .boxed()
     }

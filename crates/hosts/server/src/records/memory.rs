@@ -42,13 +42,22 @@ impl Memory {
 
     /// All sessions, the newest change first.
     pub(super) fn all(&self) -> Vec<ManagedSession> {
-        let mut all: Vec<_> = self
-            .sessions
-            .values()
+        self.those(|_| true)
+    }
+
+    /// The sessions with such a record, the newest change first.
+    pub(super) fn those(&self, such: impl Fn(&Record) -> bool) -> Vec<ManagedSession> {
+        let entries = self.sessions.values();
+        let mut those: Vec<&Entry> = entries.filter(|entry| such(&entry.record)).collect();
+        let order = |entry: &Entry| entry.record.updated_at;
+        those.sort_by(|a, b| {
+            let same = || b.record.session_id.cmp(&a.record.session_id);
+            order(b).cmp(&order(a)).then_with(same)
+        });
+        those
+            .into_iter()
             .map(|entry| self.describe(entry))
-            .collect();
-        all.sort_by(|a, b| (b.updated_at, &b.session_id).cmp(&(a.updated_at, &a.session_id)));
-        all
+            .collect()
     }
 
     pub(super) fn descendants(&self, session_id: &SessionId) -> Vec<SessionId> {

@@ -122,6 +122,18 @@ impl Records {
         self.0.lock().all()
     }
 
+    /// The sessions that work in a directory, the newest change first.
+    pub(crate) fn in_directory(&self, directory: &Path) -> Vec<ManagedSession> {
+        self.0.lock().those(|record| record.directory == directory)
+    }
+
+    /// Whose a session is and which workspace it is of.
+    pub(crate) fn belongs(&self, session_id: &SessionId) -> Option<(String, WorkspaceId)> {
+        let memory = self.0.lock();
+        let record = &memory.sessions.get(session_id)?.record;
+        Some((record.owner.clone(), record.workspace_id.clone()))
+    }
+
     /// One session.
     pub(crate) fn get(&self, session_id: &SessionId) -> Option<ManagedSession> {
         self.0.lock().managed(session_id)

@@ -3,8 +3,9 @@
 //!
 //! A *workload* is a function that returns figures. What is compared is measured in interleaved
 //! rounds, so that other load on the machine hits both sides alike. Workloads of the wire are measured
-//! by the program that `crates/sockets/benches/wire` is, those of the session database by `crates/store/benches/store`;
-//! `--only wire` or `--only store` chooses all of them. A peer that is not installed and a
+//! by the program that `crates/sockets/benches/wire` is, those of the session database by `crates/store/benches/store`,
+//! those of what is durable by `crates/behaviours/benches/durable`; `--only wire`, `--only store` or
+//! `--only durable` chooses all of them. A peer that is not installed and a
 //! workload that cannot run are named; nothing is made up for them.
 
 mod app_server;
@@ -63,6 +64,10 @@ enum Measure {
     Wire(&'static str),
     /// The session database's own program.
     Store(&'static str),
+    /// The program of what is durable.
+    Durable(&'static str),
+    /// The same, with the built product's processes.
+    DurableProduct(&'static str),
 }
 
 impl Workload {
@@ -93,7 +98,18 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
     let peers = Peers::find(options.peers);
     let mut report = Report::new(&peers, options.rounds)?;
     // Only what is measured is built.
-    let of_the_product = |workload: &&Workload| matches!(workload.measure, Measure::Product(_));
+    let of_the_product = |workload: &&Workload| {
+        matches!(
+            workload.measure,
+            Measure::Product(_) | Measure::DurableProduct(_)
+        )
+    };
+    let of_the_durable = |workload: &&Workload| {
+        matches!(
+            workload.measure,
+            Measure::Durable(_) | Measure::DurableProduct(_)
+        )
+    };
     let bench = match !chosen.iter().any(of_the_product) {
         true => None,
         false => Some(Bench {
@@ -111,12 +127,23 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
         true => Some(Wire::of_the_store(workspace, options.rounds)?),
         false => None,
     };
+    let durable = match chosen.iter().any(of_the_durable) {
+        true => Some(Wire::of_the_durable(
+            workspace,
+            bench.as_ref(),
+            options.rounds,
+        )?),
+        false => None,
+    };
     for workload in chosen {
         eprintln!("==> {}: {}", workload.name, workload.what);
-        let measured = match (&workload.measure, &bench, &wire, &store) {
+        let measured = match (&workload.measure, &bench, &wire, &store, &durable) {
             (Measure::Product(run), Some(bench), ..) => run(bench).map(|figures| (figures, vec![])),
-            (Measure::Wire(name), _, Some(wire), _) => wire.run(name),
-            (Measure::Store(name), .., Some(store)) => store.run(name),
+            (Measure::Wire(name), _, Some(wire), ..) => wire.run(name),
+            (Measure::Store(name), _, _, Some(store), _) => store.run(name),
+            (Measure::Durable(name) | Measure::DurableProduct(name), .., Some(durable)) => {
+                durable.run(name)
+            }
             _ => bail!("what {} measures was not built", workload.name),
         };
         match measured {

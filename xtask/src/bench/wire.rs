@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use cargo_metadata::Message;
 use serde::Deserialize;
 
+use super::Bench;
 use super::report::{Figure, Target};
 use crate::command;
 use crate::workspace::Workspace;
@@ -24,7 +25,15 @@ pub(super) struct Wire {
     /// The peers' program; built where peers were asked for.
     peers: Option<PathBuf>,
     nats: Option<PathBuf>,
+    /// The built product, where it is measured with it.
+    product: Option<Product>,
     rounds: usize,
+}
+
+/// Programs of the product's own build.
+struct Product {
+    bezel: PathBuf,
+    model_server: PathBuf,
 }
 
 /// What the program prints.
@@ -69,25 +78,40 @@ impl Wire {
             program,
             peers: peers.transpose()?,
             nats: command::find("nats-server", &["/usr/sbin".into()]),
+            product: None,
             rounds,
         })
     }
 
     /// Builds the program of the session database, which compares with nothing that is not in it.
     pub(super) fn of_the_store(workspace: &Workspace, rounds: usize) -> Result<Self> {
-        let mut cargo = command::cargo(workspace.root());
-        cargo.args([
-            "build",
-            "--release",
-            "--package",
-            "bezel-store",
-            "--bench",
-            "store",
-        ]);
+        Self::alone(workspace, "bezel-store", "store", rounds)
+    }
+
+    /// Builds the program of what is durable. It measures the product too, where that was built.
+    pub(super) fn of_the_durable(
+        workspace: &Workspace,
+        bench: Option<&Bench>,
+        rounds: usize,
+    ) -> Result<Self> {
+        let product = bench.map(|bench| Product {
+            bezel: bench.bezel.clone(),
+            model_server: bench.model_server.clone(),
+        });
         Ok(Self {
-            program: build(&mut cargo, "store")?,
+            product,
+            ..Self::alone(workspace, "bezel-behaviours", "durable", rounds)?
+        })
+    }
+
+    fn alone(workspace: &Workspace, package: &str, bench: &str, rounds: usize) -> Result<Self> {
+        let mut cargo = command::cargo(workspace.root());
+        cargo.args(["build", "--release", "--package", package, "--bench", bench]);
+        Ok(Self {
+            program: build(&mut cargo, bench)?,
             peers: None,
             nats: None,
+            product: None,
             rounds,
         })
     }
@@ -96,7 +120,17 @@ impl Wire {
     pub(super) fn run(&self, workload: &str) -> Result<(Vec<Figure>, Vec<String>)> {
         let mut program = command::program(&self.program);
         program.args([workload, "--rounds", &self.rounds.to_string()]);
-        for (flag, path) in [("--peers", &self.peers), ("--nats", &self.nats)] {
+        let product = self.product.as_ref();
+        let options = [
+            ("--peers", self.peers.as_ref()),
+            ("--nats", self.nats.as_ref()),
+            ("--bezel", product.map(|product| &product.bezel)),
+            (
+                "--model-server",
+                product.map(|product| &product.model_server),
+            ),
+        ];
+        for (flag, path) in options {
             if let Some(path) = path {
                 program.arg(flag).arg(path);
             }

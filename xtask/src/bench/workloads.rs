@@ -115,4 +115,29 @@ pub(super) const WORKLOADS: &[Workload] = &[
         what: "a session of 100,000 entries and 70 MB: open, last screen, jump, append, memory",
         measure: Measure::Store("large"),
     },
+    Workload {
+        name: "durable-answer",
+        what: "answers to durable requests over all hops, one and 64 that race",
+        measure: Measure::Durable("answer"),
+    },
+    Workload {
+        name: "durable-restore",
+        what: "1,000 durable requests that wait, found when their session is taken up",
+        measure: Measure::Durable("restore"),
+    },
+    Workload {
+        name: "durable-turn",
+        what: "a turn with 20 tool calls, on the disk and in memory",
+        measure: Measure::Durable("turn"),
+    },
+    Workload {
+        name: "durable-list",
+        what: "10,000 sessions, listed without one of their databases",
+        measure: Measure::Durable("list"),
+    },
+    Workload {
+        name: "durable-recovery",
+        what: "a session killed in a turn, opened again",
+        measure: Measure::DurableProduct("recovery"),
+    },
 ];

@@ -369,7 +369,7 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Put the files that the agent changed back, undo that, or list what can be gone back to
+    /// Go back to before a message: files and conversation; undo that, or list what can be gone back to
     Rewind(RewindArguments),
 }
 
@@ -381,6 +381,9 @@ pub struct RewindArguments {
     /// Put them back to before this message; its id is in the list
     #[arg(long, value_name = "MESSAGE", conflicts_with_all = ["clear", "commit"])]
     pub to: Option<String>,
+    /// Put the files back and leave the conversation where it is
+    #[arg(long, requires = "to")]
+    pub files_only: bool,
     /// Undo it
     #[arg(long, conflicts_with = "commit")]
     pub clear: bool,

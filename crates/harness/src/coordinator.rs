@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::events::EventKind;
 use crate::lane::{Lane, Resumed, now};
+use crate::navigation::Departure;
 use crate::operation::{Operation, OperationKind, Phase, outcome_key};
 use crate::state::{LaneState, OperationChange, Running, Step};
 
@@ -204,6 +205,18 @@ impl Lane {
             "run_started",
             serde_json::json!({ "lane": *self.core.name, "operation": id }),
         );
+        if let Some(Departure { from }) = state.departure.clone() {
+            step.transaction.journal(
+                "navigated",
+                serde_json::json!({ "lane": *self.core.name, "from": state.tip, "to": from }),
+            );
+            step.before.push(EventKind::NavigationEnd {
+                operation_id: id.clone(),
+                tip: from.clone(),
+                error: None,
+            });
+            step.moved_to = Some(from);
+        }
         step.before.push(EventKind::RunStart { operation_id: id });
         for row in rows {
             step.taken.push(row.id.clone());

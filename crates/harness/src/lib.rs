@@ -48,7 +48,7 @@ pub use hooks::{
     ToolPatch, ToolVerdict,
 };
 pub use lane::{AbortError, CompactError, Lane, LaneOutcome, ResumeError, Resumed};
-pub use navigation::{NavigateError, NavigateRequest};
+pub use navigation::{Departure, NavigateError, NavigateRequest};
 pub use requests::{
     ChannelError, ChannelId, PendingRequests, RequestChannel, SubmitError, WaitError,
 };

@@ -9,13 +9,14 @@ use bezel_session_types::{
     RunPhase, Usage,
 };
 use bezel_store::{CommitError, ReadError};
+use serde::{Deserialize, Serialize};
 
 use crate::context::project;
 use crate::coordinator::Stop;
 use crate::events::EventKind;
 use crate::hooks::{NavigationVerdict, PendingNavigation};
 use crate::lane::{Lane, now};
-use crate::operation::{BranchSummaryIntent, Operation, OperationKind, Phase};
+use crate::operation::{BranchSummaryIntent, Operation, OperationKind, Phase, departure_key};
 use crate::request::Refused;
 use crate::run::{Run, StepResult};
 use crate::state::Step;
@@ -35,6 +36,13 @@ pub struct NavigateRequest {
     pub summary: Option<String>,
     /// A label for the summary, or for the target where none is made.
     pub label: Option<String>,
+}
+
+/// Where a lane's next run begins, instead of at its tip.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Departure {
+    /// The entry that it goes on from; none for the place before the first entry.
+    pub from: Option<EntryId>,
 }
 
 /// A navigation that was not started.
@@ -110,18 +118,10 @@ impl Lane {
         if target == state.tip {
             return Err(NavigateError::Current);
         }
-        match &target {
-            None if summary.is_some() || label.is_some() => return Err(NavigateError::AtRoot),
-            None => {}
-            Some(entry) => {
-                let found = self.session.store.read(|queries| queries.entry(entry))?;
-                if found.is_none() {
-                    return Err(NavigateError::Unknown {
-                        entry: entry.clone(),
-                    });
-                }
-            }
+        if target.is_none() && (summary.is_some() || label.is_some()) {
+            return Err(NavigateError::AtRoot);
         }
+        self.find(target.as_ref())?;
         let id = OperationId::generate();
         let phase = Phase::Navigating {
             target,
@@ -148,6 +148,63 @@ impl Lane {
         self.commit(&mut state, step)?;
         self.start(&mut state);
         Ok(id)
+    }
+
+    /// Says where the next run begins, or that it begins at the tip again. The lane stays where it is until
+    /// then: it moves in the commit that delivers the run's first message, or not at all. Any other move
+    /// takes this back.
+    pub async fn set_departure(
+        &self,
+        cx: &Context,
+        departure: Option<Departure>,
+    ) -> Result<(), NavigateError> {
+        cx.status().map_err(NavigateError::Cancelled)?;
+        if self.session.closed() {
+            return Err(NavigateError::Closed);
+        }
+        let mut state = self.core.lock();
+        if state.departure == departure {
+            return Ok(());
+        }
+        let mut step = Step::default();
+        match &departure {
+            Some(Departure { from }) => {
+                if let Some(operation) = &state.operation {
+                    return Err(NavigateError::Busy {
+                        operation_id: operation.id.clone(),
+                    });
+                }
+                self.find(from.as_ref())?;
+                step.transaction
+                    .set_value(departure_key(&self.core.name), &departure);
+            }
+            None => step
+                .transaction
+                .delete_value(departure_key(&self.core.name)),
+        }
+        step.transaction.journal(
+            "departure_set",
+            serde_json::json!({ "lane": *self.core.name, "departure": departure }),
+        );
+        self.commit(&mut state, step)?;
+        state.departure = departure;
+        Ok(())
+    }
+
+    /// Where the next run begins, where that is not the tip.
+    pub fn departure(&self) -> Option<Departure> {
+        self.core.lock().departure.clone()
+    }
+
+    fn find(&self, target: Option<&EntryId>) -> Result<(), NavigateError> {
+        let Some(entry) = target else { return Ok(()) };
+        let found = self.session.store.read(|queries| queries.entry(entry))?;
+        match found {
+            Some(_) => Ok(()),
+            None => Err(NavigateError::Unknown {
+                entry: entry.clone(),
+            }),
+        }
     }
 }
 

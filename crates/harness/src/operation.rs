@@ -157,13 +157,24 @@ impl Call {
     }
 }
 
-/// What the keys of values begin with that are there only while an operation is open. A session that is taken
+/// What the keys of values begin with that are there only while an operation is open or prepared. A session that is taken
 /// in from elsewhere is given none of them.
-pub(crate) const PENDING_PREFIXES: &[&str] =
-    &["operation/", "partial/", "staged/", "arguments/", "memo/"];
+pub(crate) const PENDING_PREFIXES: &[&str] = &[
+    "operation/",
+    "partial/",
+    "staged/",
+    "arguments/",
+    "memo/",
+    "departure/",
+];
 
 pub(crate) fn operation_key(lane: &LaneName) -> String {
     format!("operation/{lane}")
+}
+
+/// Where the lane's next run begins.
+pub(crate) fn departure_key(lane: &LaneName) -> String {
+    format!("departure/{lane}")
 }
 
 /// The text of an answer that still comes in.

@@ -21,7 +21,8 @@ use crate::events::{EventKind, HarnessEvents};
 use crate::harness::OpenLane;
 use crate::lane::Lane;
 use crate::memos::{Notes, left_behind};
-use crate::operation::{Call, Operation, operation_key};
+use crate::navigation::Departure;
+use crate::operation::{Call, Operation, departure_key, operation_key};
 use crate::requests::load_notes;
 
 /// One lane of a session.
@@ -43,6 +44,8 @@ pub(crate) struct LaneState {
     /// The traces of those that an operation began with, besides its own.
     pub(crate) begun_with: Vec<TraceCarrier>,
     pub(crate) operation: Option<Operation>,
+    /// Where the next run begins, where that is not the tip.
+    pub(crate) departure: Option<Departure>,
     /// The operation was not brought where it stands by a run of this process that still goes on.
     pub(crate) found: bool,
     /// What runs it.
@@ -124,7 +127,7 @@ pub struct LaneWatch {
 #[derive(Default)]
 pub(crate) struct Step {
     pub(crate) transaction: Transaction,
-    /// Where the tip goes before anything is appended.
+    /// Where the tip goes before anything is appended. The lane then has no departure any more.
     pub(crate) moved_to: Option<Option<EntryId>>,
     /// Entries to append at the tip, in order.
     pub(crate) entries: Vec<(EntryId, EntryBody)>,
@@ -177,6 +180,7 @@ impl LaneCore {
             state.tip = queries.tip(name)?;
             state.inbox = queries.inbox(name)?;
             state.operation = queries.value(&operation_key(name))?;
+            state.departure = queries.value(&departure_key(name))?;
             state.found = state.operation.is_some();
             if let Some(operation) = &state.operation {
                 state.notes = load_notes(queries, &operation.id)?;
@@ -300,6 +304,9 @@ impl Lane {
         if tip != state.tip {
             transaction.set_tip(&self.core.name, tip.as_ref());
         }
+        if moved && state.departure.is_some() {
+            transaction.delete_value(departure_key(&self.core.name));
+        }
         for id in &taken {
             transaction.take_out(id);
         }
@@ -316,6 +323,7 @@ impl Lane {
         if moved {
             // Another path: whatever runs next reads it.
             state.view = None;
+            state.departure = None;
         }
         match operation {
             OperationChange::Keep => {}

@@ -139,6 +139,13 @@ pub struct Navigation {
     pub label: Option<String>,
 }
 
+/// Where a lane's next run begins, instead of at its tip.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// The entry that it goes on from; none for the place before the first entry.
+    pub from: Option<EntryId>,
+}
+
 /// Why a lane was not moved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NavigationError {
@@ -237,6 +244,22 @@ impl Lane {
         navigation: Navigation,
     ) -> Result<OperationId, NavigationError> {
         self.0.navigate(cx, navigation).await
+    }
+
+    /// Says where the next run begins, or that it begins at the tip again. The lane stays where it is until
+    /// then: it moves in the commit that delivers the run's first message. Every navigation takes this back,
+    /// and one to that very place does at once what the run would have done.
+    pub async fn set_departure(
+        &self,
+        cx: &Context,
+        departure: Option<Departure>,
+    ) -> Result<(), NavigationError> {
+        self.0.set_departure(cx, departure).await
+    }
+
+    /// Where the next run begins, where that is not the tip.
+    pub fn departure(&self) -> Option<Departure> {
+        self.0.departure()
     }
 
     /// Changes what a message says that was not delivered yet. False when it is too late.

@@ -16,8 +16,8 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{
-    Admission, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, Outcome,
-    PromptError, SessionIdentity,
+    Admission, Departure, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation,
+    NavigationError, Outcome, PromptError, SessionIdentity,
 };
 use crate::engine::{Capabilities, Capability};
 use crate::events::AgentEvent;
@@ -208,6 +208,19 @@ pub trait LaneBackend: Send + Sync {
     ) -> BoxFuture<'a, Result<OperationId, NavigationError>> {
         let lacking = self.capabilities().lacking(Capability::Navigate);
         async move { Err(lacking.into()) }.boxed()
+    }
+    /// See [`crate::Lane::set_departure`].
+    fn set_departure<'a>(
+        &'a self,
+        _cx: &'a Context,
+        _departure: Option<Departure>,
+    ) -> BoxFuture<'a, Result<(), NavigationError>> {
+        let lacking = self.capabilities().lacking(Capability::Navigate);
+        async move { Err(lacking.into()) }.boxed()
+    }
+    /// See [`crate::Lane::departure`].
+    fn departure(&self) -> Option<Departure> {
+        None
     }
     /// See [`crate::Lane::edit`].
     fn edit<'a>(

@@ -149,7 +149,7 @@ mod tools;
 pub mod backend;
 
 pub use agent::{
-    Admission, Agent, ForkError, ForkPlan, Lane, LaneError, LedgerTotals, Navigation,
+    Admission, Agent, Departure, ForkError, ForkPlan, Lane, LaneError, LedgerTotals, Navigation,
     NavigationError, Outcome, PromptError, SessionIdentity, SessionTree,
 };
 pub use bezel_plugin::{Facet, FacetError, Local, Namespace};

@@ -1,11 +1,12 @@
-//! `bezel session rewind`: the files as before a message, and back.
+//! `bezel session rewind`: the files and the conversation as before a message, and back.
 
 use std::io::{self, Write};
 
 use anyhow::anyhow;
 use bezel_context::Context;
 use bezel_rewind_contract::{
-    Availability, LeftAlone, Restored, RewindClient, RewindError, RewindState,
+    Availability, LeftAlone, Reach, Restored, RewindClient, RewindError, RewindState, StageRequest,
+    Staged,
 };
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{EntryId, SessionId};
@@ -43,10 +44,15 @@ pub async fn run(
         };
     }
     if let Some(message) = &arguments.to {
-        let staged = rewind
-            .stage(cx, EntryId::new(message.as_str()), force)
-            .await;
-        let staged = staged.map_err(refused)?;
+        let request = StageRequest {
+            message: EntryId::new(message.as_str()),
+            reach: match arguments.files_only {
+                true => Reach::Files,
+                false => Reach::FilesAndConversation,
+            },
+            force,
+        };
+        let staged = rewind.stage(cx, request).await.map_err(refused)?;
         if arguments.json {
             return Ok(writeln!(out, "{}", json!(staged))?);
         }
@@ -54,11 +60,7 @@ pub async fn run(
             write!(out, "{}", file.patch)?;
         }
         name(&staged.left_alone, &mut out)?;
-        return Ok(writeln!(
-            out,
-            "{} of the files are as before “{}”; --clear undoes that, --commit keeps it",
-            staged.total, staged.text
-        )?);
+        return Ok(tell(&staged, &mut out)?);
     }
     match arguments.json {
         true => writeln!(out, "{}", json!(*state))?,
@@ -94,13 +96,23 @@ fn list(state: &RewindState, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if let Some(staged) = &state.staged {
-        writeln!(
-            out,
-            "{} of the files are as before “{}”; --clear undoes that, --commit keeps it",
-            staged.total, staged.text
-        )?;
+        tell(staged, out)?;
     }
     name(&state.left_alone, out)
+}
+
+fn tell(staged: &Staged, out: &mut dyn Write) -> io::Result<()> {
+    let conversation = match staged.reach {
+        Reach::FilesAndConversation => {
+            "; the conversation goes back with --commit or the next message"
+        }
+        Reach::Files => "; the conversation stays",
+    };
+    writeln!(
+        out,
+        "{} of the files are as before “{}”{conversation}; --clear undoes that, --commit keeps it",
+        staged.total, staged.text
+    )
 }
 
 fn report(restored: &Restored, cleared: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -110,6 +122,12 @@ fn report(restored: &Restored, cleared: bool, out: &mut dyn Write) -> io::Result
         "kept as rewound"
     };
     writeln!(out, "{} of the files are {how}", restored.files)?;
+    if restored.conversation {
+        writeln!(
+            out,
+            "the conversation has gone back; its tree keeps what was left"
+        )?;
+    }
     name(&restored.left_alone, out)
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bezel_harness::{
-    EventKind, HarnessConfig, LaneOutcome, NavigateError, NavigateRequest, NavigationVerdict,
-    PromptRequest,
+    Departure, EventKind, HarnessConfig, LaneOutcome, NavigateError, NavigateRequest,
+    NavigationVerdict, PromptRequest,
 };
 use bezel_session_types::{
     Entry, EntryBody, EntryId, Message, ModelRequest, ProviderErrorKind, RunOutcome,
@@ -394,4 +394,80 @@ async fn a_navigation_that_dies_after_any_commit_ends_as_if_it_had_not() {
             .unwrap();
         assert!(left.is_empty(), "after {stop}: {left:?}");
     }
+}
+
+fn departing(from: Option<&EntryId>) -> Option<Departure> {
+    let from = from.cloned();
+    Some(Departure { from })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_message_takes_the_lane_to_where_its_run_was_to_begin_also_after_a_crash() {
+    let place = Place::new();
+    let model = echoing();
+    let session = place.open(&model, vec![]);
+    session.turn("one").await;
+    session.turn("two").await;
+    let from = session.entries()[1].id.clone();
+    let set = session
+        .lane
+        .set_departure(&session.cx, departing(Some(&from)));
+    set.await.unwrap();
+    assert_eq!(
+        session.outline().len(),
+        4,
+        "nothing moves before the message"
+    );
+    session.kill().await;
+    let mut session = place.open(&model, vec![]);
+    assert_eq!(session.lane.departure(), departing(Some(&from)));
+    session.turn("three").await;
+    let outline = [
+        "user: one",
+        "answer: re one",
+        "user: three",
+        "answer: re three",
+    ];
+    assert_eq!(session.outline(), outline);
+    assert_eq!(model.request(2).messages.len(), 3);
+    assert_eq!(session.lane.departure(), None);
+    let moved = session
+        .happened()
+        .into_iter()
+        .find_map(|event| match event {
+            EventKind::NavigationEnd { tip, .. } => Some(tip),
+            _ => None,
+        });
+    assert_eq!(moved, Some(Some(from)));
+    session.turn("four").await;
+    assert_eq!(session.outline().len(), 6, "it departs once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_and_a_second_thought_take_the_departure_back_and_a_run_refuses_one() {
+    let place = Place::new();
+    let model = Model::new(|request, _| match last_words(request).as_str() {
+        "five" => vec![Act::Hang],
+        _ => says("re"),
+    });
+    let session = place.open(&model, vec![]);
+    session.turn("one").await;
+    session.turn("two").await;
+    let (cx, lane) = (&session.cx, &session.lane);
+    lane.set_departure(cx, departing(None)).await.unwrap();
+    lane.set_departure(cx, None).await.unwrap();
+    session.turn("three").await;
+    assert_eq!(session.outline().len(), 6);
+    lane.set_departure(cx, departing(None)).await.unwrap();
+    go(&session, to(Some(&session.entries()[3].id))).await;
+    assert_eq!(lane.departure(), None);
+    session.turn("four").await;
+    assert_eq!(session.outline().len(), 6);
+    let unknown = lane.set_departure(cx, departing(Some(&EntryId::new("nowhere"))));
+    assert!(matches!(unknown.await, Err(NavigateError::Unknown { .. })));
+    lane.prompt(cx, prompt_request("five", "five"))
+        .await
+        .unwrap();
+    let busy = lane.set_departure(cx, departing(None)).await;
+    assert!(matches!(busy, Err(NavigateError::Busy { .. })), "{busy:?}");
 }

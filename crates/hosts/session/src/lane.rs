@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bezel_api_session::backend::LaneBackend;
 use bezel_api_session::{
-    Admission, Capabilities, LaneError, Navigation, NavigationError, Outcome, PromptError,
+    Admission, Capabilities, Departure, LaneError, Navigation, NavigationError, Outcome,
+    PromptError,
 };
 use bezel_context::Context;
 use bezel_harness::{
@@ -110,15 +111,27 @@ impl LaneBackend for HostLane {
                 label,
             };
             let started = self.lane.navigate(cx, request).await;
-            started.map_err(|error| match error {
-                NavigateError::Busy { .. } => NavigationError::Busy(error.to_string()),
-                NavigateError::Current | NavigateError::Unknown { .. } | NavigateError::AtRoot => {
-                    NavigationError::Refused(error.to_string())
-                }
-                error => NavigationError::Storage(error.to_string()),
-            })
+            started.map_err(navigation_error)
         }
         .boxed()
+    }
+
+    fn set_departure<'a>(
+        &'a self,
+        cx: &'a Context,
+        departure: Option<Departure>,
+    ) -> BoxFuture<'a, Result<(), NavigationError>> {
+        async move {
+            let departure = departure.map(|Departure { from }| bezel_harness::Departure { from });
+            let set = self.lane.set_departure(cx, departure).await;
+            set.map_err(navigation_error)
+        }
+        .boxed()
+    }
+
+    fn departure(&self) -> Option<Departure> {
+        let departure = self.lane.departure();
+        departure.map(|bezel_harness::Departure { from }| Departure { from })
     }
 
     fn edit<'a>(
@@ -230,6 +243,16 @@ fn changed(outcome: Result<QueuedMessage, EditError>) -> Result<bool, LaneError>
         Ok(_) => Ok(true),
         Err(EditError::Delivered { .. } | EditError::Unknown { .. }) => Ok(false),
         Err(error) => Err(LaneError::Storage(error.to_string())),
+    }
+}
+
+fn navigation_error(error: NavigateError) -> NavigationError {
+    match error {
+        NavigateError::Busy { .. } => NavigationError::Busy(error.to_string()),
+        NavigateError::Current | NavigateError::Unknown { .. } | NavigateError::AtRoot => {
+            NavigationError::Refused(error.to_string())
+        }
+        error => NavigationError::Storage(error.to_string()),
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
 use bezel_api_session::{
-    Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, EventBody, ForkError,
-    ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, OpenRequestsError, Outcome,
-    PromptError, SessionIdentity, ToolApproval, ToolCallView,
+    Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, Departure, EventBody,
+    ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, OpenRequestsError,
+    Outcome, PromptError, SessionIdentity, ToolApproval, ToolCallView,
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::{
     Access, CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
-    QueuedMessage, Replay, RunState, SessionId, ThinkingLevel, UserMessage,
+    QueuedMessage, Replay, RunOutcome, RunState, SessionId, ThinkingLevel, UserMessage,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -52,9 +52,12 @@ struct Record {
     hooks: Vec<(u64, String, AnyHook)>,
     next: u64,
     entries: Vec<Entry>,
+    /// How many of them the path has; all, where nothing moved.
+    on_path: Option<usize>,
     ledger: LedgerTotals,
     prompts: Vec<SentPrompt>,
     navigations: Vec<Navigation>,
+    departure: Option<Departure>,
     refuse_navigation: Option<NavigationError>,
     forks: Vec<ForkPlan>,
     labels: BTreeMap<EntryId, String>,
@@ -64,6 +67,16 @@ struct Record {
     refuse: Option<PromptError>,
     retired: Option<String>,
     requests: HashMap<String, Arc<FakeRequests>>,
+}
+
+impl Record {
+    /// The path ends there from now on.
+    fn move_to(&mut self, tip: Option<&EntryId>) {
+        self.on_path = tip.map_or(Some(0), |tip| {
+            let place = self.entries.iter().position(|entry| entry.id == *tip);
+            place.map(|place| place + 1)
+        });
+    }
 }
 
 impl FakeAgent {
@@ -114,7 +127,8 @@ impl FakeAgent {
 
     /// What is in the tree, oldest first.
     pub fn set_entries(&self, entries: Vec<Entry>) {
-        self.lock().entries = entries;
+        let mut record = self.lock();
+        (record.entries, record.on_path) = (entries, None);
     }
 
     /// What the ledger adds up to.
@@ -135,6 +149,22 @@ impl FakeAgent {
     /// Where facets moved the lane.
     pub fn navigations(&self) -> Vec<Navigation> {
         self.lock().navigations.clone()
+    }
+
+    /// Where facets let the next run begin.
+    pub fn departure(&self) -> Option<Departure> {
+        self.lock().departure.clone()
+    }
+
+    /// Goes to where the next run begins, as a run does.
+    pub fn depart(&self) {
+        let mut record = self.lock();
+        let Some(Departure { from }) = record.departure.take() else {
+            return;
+        };
+        record.move_to(from.as_ref());
+        drop(record);
+        self.emit(EventBody::Navigated { tip: from });
     }
 
     /// The next navigations are refused so.
@@ -304,7 +334,10 @@ impl AgentBackend for Backend {
         before: Option<EntryId>,
         limit: usize,
     ) -> BoxFuture<'_, Result<(Vec<Entry>, bool), LaneError>> {
-        let entries = self.0.lock().entries.clone();
+        let record = self.0.lock();
+        let on_path = record.on_path.unwrap_or(record.entries.len());
+        let entries = record.entries[..on_path].to_vec();
+        drop(record);
         let end = before
             .and_then(|id| entries.iter().position(|entry| entry.id == id))
             .unwrap_or(entries.len());
@@ -446,14 +479,44 @@ impl LaneBackend for Backend {
         navigation: Navigation,
     ) -> BoxFuture<'a, Result<OperationId, NavigationError>> {
         let mut record = self.0.lock();
+        let operation_id = OperationId::new("navigation");
         let outcome = match record.refuse_navigation.clone() {
             Some(error) => Err(error),
             None => {
+                let tip = navigation.target.clone();
                 record.navigations.push(navigation);
-                Ok(OperationId::new("navigation"))
+                record.departure = None;
+                record.move_to(tip.as_ref());
+                drop(record);
+                self.0.emit(EventBody::Navigated { tip });
+                self.0.emit(EventBody::RunEnded(Outcome {
+                    operation_id: operation_id.clone(),
+                    outcome: RunOutcome::Completed,
+                }));
+                Ok(operation_id)
             }
         };
         async move { outcome }.boxed()
+    }
+
+    fn set_departure<'a>(
+        &'a self,
+        _cx: &'a Context,
+        departure: Option<Departure>,
+    ) -> BoxFuture<'a, Result<(), NavigationError>> {
+        let mut record = self.0.lock();
+        let outcome = match record.refuse_navigation.clone() {
+            Some(error) if departure.is_some() => Err(error),
+            _ => {
+                record.departure = departure;
+                Ok(())
+            }
+        };
+        async move { outcome }.boxed()
+    }
+
+    fn departure(&self) -> Option<Departure> {
+        self.0.departure()
     }
 
     fn edit<'a>(

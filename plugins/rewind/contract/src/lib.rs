@@ -2,7 +2,10 @@
 //!
 //! Before the first tool of a turn that may change files, the directory is recorded. `stage` puts the files
 //! that the agent changed since a message back to what they were before it, and keeps what they are now;
-//! `clear` undoes that byte for byte; `commit` makes it final. Files that the agent did not change are never
+//! `clear` undoes that byte for byte; `commit` makes it final. With [`Reach::FilesAndConversation`] the
+//! conversation goes along: it stays where it is while staged, so that nothing is to be undone there, and goes
+//! to the place before the message with `commit`, or with the next message that somebody sends. The tree keeps
+//! what it leaves. Files that the agent did not change are never
 //! written. What ignore files of git name, repositories' own folders and files over [`LARGEST_FILE`] are left alone.
 
 use bezel_rpc::{Context, State, service};
@@ -23,25 +26,46 @@ pub trait Rewind {
     #[scope(read)]
     async fn preview(&self, cx: &Context, message: EntryId) -> Result<Preview, RewindError>;
 
-    /// Puts the files back to how they were before the turn of `message`. Staging again goes elsewhere from
-    /// there; what [`clear`](Rewind::clear) brings back stays what it was before the first. A file that was
-    /// edited after the agent's last change is left alone and named, unless `force`.
+    /// Puts the files back to how they were before the turn of a message. Staging again goes elsewhere from
+    /// there; what [`clear`](Rewind::clear) brings back stays what it was before the first. Where the
+    /// conversation cannot go along, [`Staged::reach`] is [`Reach::Files`] and the state says why.
     #[scope(operate)]
-    async fn stage(
-        &self,
-        cx: &Context,
-        message: EntryId,
-        force: bool,
-    ) -> Result<Staged, RewindError>;
+    async fn stage(&self, cx: &Context, request: StageRequest) -> Result<Staged, RewindError>;
 
     /// Brings back what the files were before they were staged. Refused with
     /// [`RewindError::Edited`] when one was edited since, unless `force`.
     #[scope(operate)]
     async fn clear(&self, cx: &Context, force: bool) -> Result<Restored, RewindError>;
 
-    /// Keeps the files as staged. They can no longer be cleared.
+    /// Keeps the files as staged: they can no longer be cleared. The conversation goes to the place before the
+    /// message where that was staged; first it, then the checkpoints, and what a crash cuts off between the
+    /// two is finished when the session is next opened.
     #[scope(operate)]
     async fn commit(&self, cx: &Context) -> Result<Restored, RewindError>;
+}
+
+/// Where to go back to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StageRequest {
+    /// To before this message.
+    pub message: EntryId,
+    /// What goes back.
+    #[serde(default)]
+    pub reach: Reach,
+    /// Also files that were edited after the agent's last change; without it they are left alone and named.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// What goes back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// The files at once, and the conversation when that is kept.
+    #[default]
+    FilesAndConversation,
+    /// The files alone: the conversation stays as it is.
+    Files,
 }
 
 /// What can be gone back to, and what is staged.
@@ -56,7 +80,8 @@ pub struct RewindState {
     pub points: Vec<Point>,
     /// What is staged.
     pub staged: Option<Staged>,
-    /// Why the newest checkpoint could not be taken: the agent's changes of that turn stay.
+    /// What could not be done: the newest checkpoint, whose turn's changes then stay, or letting the
+    /// conversation go along.
     pub problem: Option<String>,
     /// What the newest checkpoint does not hold and why; at most twenty.
     pub left_alone: Vec<LeftAlone>,
@@ -113,6 +138,10 @@ pub struct Staged {
     pub message: EntryId,
     /// The beginning of its text.
     pub text: String,
+    /// Its whole text, to be said again; empty in [`RewindState`].
+    pub said: String,
+    /// What goes back.
+    pub reach: Reach,
     /// How many files differ from what they were.
     pub total: u32,
     /// Which, by path: the first thousand; in [`RewindState`] the first hundred, without differences.
@@ -128,6 +157,8 @@ pub struct Staged {
 pub struct Restored {
     /// How many files it concerned.
     pub files: u32,
+    /// Whether the conversation has gone to another place.
+    pub conversation: bool,
     /// What could not be written, and why.
     pub left_alone: Vec<LeftAlone>,
 }

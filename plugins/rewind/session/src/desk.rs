@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bezel_api_session::{Lane, ToolCallView};
+use bezel_api_session::{Lane, ToolApproval};
 use bezel_context::Context;
 use bezel_rewind_contract::{Availability, RewindError, RewindState};
 use bezel_rpc::StateCell;
-use bezel_session_types::{EntryId, Replay};
+use bezel_session_types::{Access, EntryId};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::git::{GitError, find_git};
 use crate::history::History;
+use crate::record::Records;
 use crate::rewinder::{Failure, Rewinder, Setting};
 use crate::view;
 
-/// How long a tool waits for its checkpoint. Below the time that the session gives to hooks: a checkpoint that
-/// is late must not block the tool.
+/// How long a tool waits for its checkpoint: one that is late must not hold up the tool.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long late work may take to stop.
 const GRACE: Duration = Duration::from_secs(3);
@@ -33,6 +33,8 @@ pub(crate) struct Desk {
     rewinder: Arc<AsyncMutex<Slot>>,
     /// The message whose turn needs nothing more.
     begun: Begun,
+    /// Held while the conversation and what is staged are brought together.
+    pub(crate) settling: AsyncMutex<()>,
 }
 
 /// The message whose turn needs nothing more. A plain mutex: held to compare or to replace.
@@ -92,12 +94,18 @@ impl Desk {
             setting,
             rewinder: Arc::new(AsyncMutex::new(Slot::Closed)),
             begun: Begun::default(),
+            settling: AsyncMutex::default(),
         }
+    }
+
+    /// Where all of it is written down.
+    pub(crate) fn records(&self) -> Records {
+        Records::new(self.setting.records.clone())
     }
 
     /// Whether there are checkpoints to take up.
     pub(crate) fn has_records(&self) -> bool {
-        crate::record::Records::new(self.setting.records.clone()).exist()
+        self.records().exist()
     }
 
     /// Says so where it can be told beforehand that there will be none.
@@ -286,16 +294,18 @@ impl Desk {
         });
     }
 
-    fn problem(&self, problem: &str) {
+    pub(crate) fn problem(&self, problem: &str) {
         self.state.update(&Context::background(), |state| {
             state.problem = Some(problem.to_owned());
         });
     }
 }
 
-/// Whether a call may change files. A tool that can be run again without harm looks at things, or keeps its own.
-pub(crate) fn may_change_files(call: &ToolCallView) -> bool {
-    call.replay != Replay::Safe
+/// Whether a call may change files, as the tool itself says of it. One that does not say may.
+pub(crate) fn may_change_files(call: &ToolApproval) -> bool {
+    let changes = |access: &Access| !matches!(&*access.action, Access::READ | Access::WEB);
+    let accesses = call.accesses.as_ref();
+    accesses.is_none_or(|accesses| accesses.iter().any(changes))
 }
 
 /// Where `git` is looked for: as the person's shell would, or else as this process does.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use bezel_api_session::{BeforeTool, EventBody, Facet, FacetError, SessionContext, SessionFacet};
+use bezel_api_session::{ApproveTool, EventBody, Facet, FacetError, SessionContext, SessionFacet};
+use bezel_context::Context;
 use bezel_rewind_contract::{RewindClient, RewindState};
 use serde::Deserialize;
 use tokio::sync::Notify;
@@ -62,32 +63,44 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     }));
 
     let before = Arc::clone(&desk);
-    cx.agent.hooks().before_tool(move |cx, call| {
+    // Where a call is approved, and behind whoever approves it: what it touches is known and final there, and
+    // what a person changes while they are asked is theirs.
+    cx.agent.hooks().approve_tool(move |cx, call| {
         let desk = Arc::clone(&before);
         async move {
             if may_change_files(&call) {
                 desk.before_changes(&cx).await;
             }
-            Ok(BeforeTool::Continue)
+            Ok(ApproveTool::Allow)
         }
     });
 
-    let ended = Arc::new(Notify::new());
-    let notify = Arc::clone(&ended);
+    let (moved, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (notify_moved, notify_ended) = (Arc::clone(&moved), Arc::clone(&ended));
     cx.agent.events().subscribe(move |events| {
-        let is_end = |body: &EventBody| matches!(body, EventBody::RunEnded(_));
-        if events.iter().any(|event| is_end(&event.body)) {
-            notify.notify_one();
+        for event in events {
+            match &event.body {
+                EventBody::Navigated { .. } => notify_moved.notify_one(),
+                EventBody::RunEnded(_) => notify_ended.notify_one(),
+                _ => {}
+            }
         }
     });
     let spawner = cx.spawner().clone();
     cx.on_activate(move || async move {
+        let cx = Context::background();
+        // Before anything runs: the first message may be waiting already.
+        desk.take_up(&cx).await;
         spawner.spawn("rewind", async move {
             // What a crash has left in the middle is finished before anybody asks.
+            desk.settle_if_needed(&cx).await;
             desk.after_run().await;
             loop {
-                ended.notified().await;
-                desk.after_run().await;
+                tokio::select! {
+                    () = moved.notified() => {}
+                    () = ended.notified() => desk.after_run().await,
+                }
+                desk.settle_if_needed(&cx).await;
             }
         });
         Ok(())

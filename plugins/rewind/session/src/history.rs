@@ -26,6 +26,20 @@ pub(crate) struct Said {
     pub(crate) at: i64,
 }
 
+/// A message to go back to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Since {
+    pub(crate) message: EntryId,
+    /// What it continues; none for the first entry.
+    pub(crate) before: Option<EntryId>,
+    /// The beginning of its text.
+    pub(crate) beginning: String,
+    /// All of its text.
+    pub(crate) whole: String,
+    /// It and all messages that came after it.
+    pub(crate) ids: BTreeSet<EntryId>,
+}
+
 /// Reads the conversation, and remembers what it has read: only what is new is read again.
 pub(crate) struct History {
     tree: SessionTree,
@@ -85,19 +99,24 @@ impl History {
         Ok(self.newest().await?.pop().map(|said| said.id))
     }
 
-    /// A message of the conversation, and the ids of it and of all that came after it; `None` where the
-    /// conversation has no such message.
-    pub(crate) async fn since(
-        &self,
-        message: &EntryId,
-    ) -> Result<Option<(Said, BTreeSet<EntryId>)>, LaneError> {
+    /// A message of the conversation; `None` where that has no such message.
+    pub(crate) async fn since(&self, message: &EntryId) -> Result<Option<Since>, LaneError> {
         let (mut ids, mut before) = (BTreeSet::new(), None);
         loop {
             let (entries, more) = self.tree.recent(before.as_ref(), PAGE).await?;
-            for said in entries.iter().rev().filter_map(said) {
-                ids.insert(said.id.clone());
-                if said.id == *message {
-                    return Ok(Some((said, ids)));
+            for entry in entries.iter().rev() {
+                let Some(Message::User(user)) = entry.message() else {
+                    continue;
+                };
+                ids.insert(entry.id.clone());
+                if entry.id == *message {
+                    return Ok(Some(Since {
+                        message: entry.id.clone(),
+                        before: entry.parent.clone(),
+                        beginning: beginning(user),
+                        whole: user.to_text(),
+                        ids,
+                    }));
                 }
             }
             before = entries.first().map(|entry| entry.id.clone());

@@ -58,8 +58,31 @@ pub(crate) struct StagedRecord {
     pub(crate) gaps: Vec<String>,
     /// The turns that this takes back.
     pub(crate) turns: Vec<u64>,
+    /// What becomes of the conversation.
+    #[serde(default)]
+    pub(crate) conversation: Conversation,
     /// How far it is.
     pub(crate) phase: Phase,
+}
+
+/// What becomes of the conversation that what is staged belongs to. That it is to depart is kept by the session
+/// itself, beside its tip: it departs and forgets that in one commit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "conversation", rename_all = "snake_case")]
+pub(crate) enum Conversation {
+    /// It stays.
+    #[default]
+    Stays,
+    /// It is to go on from there; the session may not have been told.
+    Wanted {
+        /// Before the message; none where that is the first entry.
+        from: Option<EntryId>,
+    },
+    /// The session was told. Where it knows nothing of that any more, it has gone somewhere.
+    Departs {
+        /// Before the message; none where that is the first entry.
+        from: Option<EntryId>,
+    },
 }
 
 /// One path that is put back.
@@ -171,6 +194,11 @@ impl Records {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }
+    }
+
+    /// Whether something is staged.
+    pub(crate) fn has_staged(&self) -> bool {
+        self.staged_file().exists()
     }
 
     fn folder(&self) -> PathBuf {

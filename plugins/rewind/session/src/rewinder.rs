@@ -11,7 +11,7 @@ use bezel_session_types::EntryId;
 
 use crate::git::{GitError, ObjectStore, Reader};
 use crate::plan::{Plan, plan};
-use crate::record::{Item, Phase, Records, StagedRecord, Turn};
+use crate::record::{Conversation, Item, Phase, Records, StagedRecord, Turn};
 use crate::restore::{Left, Move, apply};
 use crate::scan::{ScanError, Scope};
 use crate::snapshot::{Recorder, Snapshot, SnapshotError, look_within};
@@ -281,6 +281,7 @@ impl Rewinder {
         (message, text): (&EntryId, &str),
         numbers: &[u64],
         force: bool,
+        conversation: Conversation,
         stop: &Arc<AtomicBool>,
     ) -> Result<(), Failure> {
         self.end_turn(stop)?;
@@ -351,6 +352,7 @@ impl Rewinder {
             left_alone: plan.left_alone,
             gaps: plan.gaps,
             turns: numbers.to_vec(),
+            conversation,
             phase: Phase::Staging { moves, force },
         };
         self.records.save_staged(&staged)?;
@@ -395,6 +397,23 @@ impl Rewinder {
         self.records.save_staged(&staged)?;
         self.staged = Some(staged);
         Ok((files, self.finish_staged()?))
+    }
+
+    /// Notes what becomes of the conversation.
+    pub(crate) fn note_conversation(&mut self, conversation: Conversation) -> Result<(), Failure> {
+        let Some(staged) = &self.staged else {
+            return Ok(());
+        };
+        if staged.conversation == conversation {
+            return Ok(());
+        }
+        let noted = StagedRecord {
+            conversation,
+            ..staged.clone()
+        };
+        self.records.save_staged(&noted)?;
+        self.staged = Some(noted);
+        Ok(())
     }
 
     /// Keeps the files as they are; the turns that are taken back count no more. How many files.

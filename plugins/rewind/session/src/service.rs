@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use bezel_context::Context;
-use bezel_rewind_contract::{Preview, Restored, Rewind, RewindError, RewindState, Staged};
+use bezel_rewind_contract::{
+    Preview, Reach, Restored, Rewind, RewindError, RewindState, StageRequest, Staged,
+};
 use bezel_rpc::State;
 use bezel_session_types::EntryId;
 
 use crate::desk::Desk;
-use crate::history::Said;
+use crate::history::Since;
+use crate::record::Conversation;
 use crate::rewinder::Rewinder;
 use crate::view;
 
@@ -22,7 +25,7 @@ impl Rewind for RewindService {
     }
 
     async fn preview(&self, _cx: &Context, message: EntryId) -> Result<Preview, RewindError> {
-        let (_, ids) = self.since(&message).await?;
+        let ids = self.since(&message).await?.ids;
         let preview = self.desk.when_idle(move |rewinder| {
             let numbers = numbers(rewinder, &ids);
             let plan = rewinder.preview(&numbers, false, &Arc::default())?;
@@ -31,63 +34,63 @@ impl Rewind for RewindService {
         preview.await
     }
 
-    async fn stage(
-        &self,
-        _cx: &Context,
-        message: EntryId,
-        force: bool,
-    ) -> Result<Staged, RewindError> {
-        let (said, ids) = self.since(&message).await?;
+    async fn stage(&self, cx: &Context, request: StageRequest) -> Result<Staged, RewindError> {
+        let StageRequest {
+            message,
+            reach,
+            force,
+        } = request;
+        let since = self.since(&message).await?;
+        let conversation = match reach {
+            Reach::FilesAndConversation => Conversation::Wanted {
+                from: since.before.clone(),
+            },
+            Reach::Files => Conversation::Stays,
+        };
+        let settling = self.desk.settling.lock().await;
+        let (said, whole) = (since.beginning, since.whole);
+        let (message, ids) = (since.message, since.ids);
         let staged = self.desk.when_idle(move |rewinder| {
             let numbers = numbers(rewinder, &ids);
-            rewinder.stage((&said.id, &said.text), &numbers, force, &Arc::default())?;
-            view::staged(rewinder, true)
+            let stop = Arc::default();
+            rewinder.stage((&message, &said), &numbers, force, conversation, &stop)
         });
-        let staged = staged.await;
+        let staged = match staged.await {
+            Ok(()) => self.desk.settle(cx).await,
+            Err(error) => Err(error),
+        };
+        drop(settling);
         self.desk.publish().await;
-        staged?.ok_or(RewindError::NothingStaged)
+        staged?;
+        let staged = self.desk.with(|rewinder| view::staged(rewinder, true));
+        let staged = staged.await?.ok_or(RewindError::NothingStaged)?;
+        Ok(Staged {
+            said: whole,
+            ..staged
+        })
     }
 
-    async fn clear(&self, _cx: &Context, force: bool) -> Result<Restored, RewindError> {
-        self.settle(move |rewinder| {
-            let (files, left) = rewinder.clear(force, &Arc::default())?;
-            Ok(Restored {
-                files: view::number(files),
-                left_alone: view::left_alone(&left),
-            })
-        })
-        .await
+    async fn clear(&self, cx: &Context, force: bool) -> Result<Restored, RewindError> {
+        if !self.desk.has_records() {
+            return Err(RewindError::NothingStaged);
+        }
+        let undone = self.desk.undo(cx, force).await;
+        self.desk.publish().await;
+        undone
     }
 
-    async fn commit(&self, _cx: &Context) -> Result<Restored, RewindError> {
-        self.settle(move |rewinder| {
-            Ok(Restored {
-                files: view::number(rewinder.commit()?),
-                left_alone: Vec::new(),
-            })
-        })
-        .await
+    async fn commit(&self, cx: &Context) -> Result<Restored, RewindError> {
+        if !self.desk.has_records() {
+            return Err(RewindError::NothingStaged);
+        }
+        let kept = self.desk.keep(cx).await;
+        self.desk.publish().await;
+        kept
     }
 }
 
 impl RewindService {
-    /// Ends what is staged, one way or the other.
-    async fn settle(
-        &self,
-        work: impl FnOnce(&mut Rewinder) -> Result<Restored, crate::rewinder::Failure> + Send + 'static,
-    ) -> Result<Restored, RewindError> {
-        if !self.desk.has_records() {
-            return Err(RewindError::NothingStaged);
-        }
-        let settled = self.desk.when_idle(work).await;
-        self.desk.publish().await;
-        settled
-    }
-
-    async fn since(
-        &self,
-        message: &EntryId,
-    ) -> Result<(Said, std::collections::BTreeSet<EntryId>), RewindError> {
+    async fn since(&self, message: &EntryId) -> Result<Since, RewindError> {
         let found = self.desk.history.since(message).await;
         let found = found.map_err(|error| RewindError::Failed {
             message: error.to_string(),

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bezel_rewind_contract::{ChangeKind, FileChange, LeftAlone, Point, Preview, Staged};
+use bezel_rewind_contract::{ChangeKind, FileChange, LeftAlone, Point, Preview, Reach, Staged};
 use similar::{Algorithm, ChangeTag, TextDiff};
 
 use crate::git::Reader;
 use crate::history::Said;
 use crate::plan::{Plan, counts};
-use crate::record::{Item, Turn};
+use crate::record::{Conversation, Item, Turn};
 use crate::restore::Left;
 use crate::rewinder::{Failure, Rewinder, count};
 use crate::tree::{Node, TreePath};
@@ -88,6 +88,13 @@ pub(crate) fn staged(rewinder: &Rewinder, patches: bool) -> Result<Option<Staged
     Ok(Some(Staged {
         message: staged.message.clone(),
         text: staged.text.clone(),
+        said: String::new(),
+        reach: match staged.conversation {
+            Conversation::Stays => Reach::Files,
+            Conversation::Wanted { .. } | Conversation::Departs { .. } => {
+                Reach::FilesAndConversation
+            }
+        },
         total: number(count(&staged.items)),
         files: files(rewinder, &staged.items, patches)?,
         left_alone: left_alone(&staged.left_alone),

@@ -6,7 +6,7 @@ use bezel_api_tui::{RenderContext, View};
 use bezel_presentation::text::Role;
 use bezel_presentation::wrap::truncate;
 use bezel_presentation::{StyledLine, StyledSpan};
-use bezel_rewind_contract::RewindState;
+use bezel_rewind_contract::{Reach, RewindState};
 use bezel_rpc::{AttachmentState, State};
 
 /// Shows what is staged, and the keys for it.
@@ -28,6 +28,10 @@ impl Banner {
             StyledSpan::new(format!("{files} as before "), Role::Warning),
             StyledSpan::new(format!("“{}”", shortened(&staged.text)), Role::Text),
         ];
+        if staged.reach == Reach::FilesAndConversation {
+            let goes = ", the conversation with what you send next";
+            spans.push(StyledSpan::new(goes, Role::Muted));
+        }
         if !staged.left_alone.is_empty() {
             let left = format!(", {} left alone", staged.left_alone.len());
             spans.push(StyledSpan::new(left, Role::Muted));

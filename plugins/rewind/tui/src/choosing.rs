@@ -1,17 +1,19 @@
 //! Choosing a message, looking at what going back to it does, and doing it.
 
-use bezel_api_tui::{CommandResult, Message, Select, SelectItem, Toast, TuiContext};
+use bezel_api_tui::{
+    CommandArguments, CommandResult, Message, Select, SelectItem, Toast, TuiContext,
+};
 use bezel_context::Context;
 use bezel_presentation::format;
 use bezel_rewind_contract::{
-    Availability, ChangeKind, FileChange, LeftAlone, Preview, RewindClient,
+    Availability, ChangeKind, FileChange, LeftAlone, Preview, Reach, RewindClient, StageRequest,
 };
 use bezel_session_types::EntryId;
 
 /// What a person does with a preview.
 #[derive(Debug, Clone, PartialEq)]
 enum Choice {
-    Stage { force: bool },
+    Stage { reach: Reach, force: bool },
     Look(FileChange),
     Nothing,
 }
@@ -102,12 +104,31 @@ async fn go_back(
             return Ok(());
         };
         match selected.value {
-            Choice::Stage { force } => {
-                let staged = rewind.stage(cx, message, force).await?;
+            Choice::Stage { reach, force } => {
+                let request = StageRequest {
+                    message,
+                    reach,
+                    force,
+                };
+                let staged = rewind.stage(cx, request).await?;
                 let files = crate::files(staged.total);
-                context
-                    .ui
-                    .toast(Toast::success(format!("{files} put back")));
+                let told = match (reach, staged.reach) {
+                    (Reach::Files, _) => Toast::success(format!("{files} put back")),
+                    (_, Reach::FilesAndConversation) => Toast::success(format!(
+                        "{files} put back; the conversation goes back with what you send next"
+                    )),
+                    (_, Reach::Files) => {
+                        let problem = rewind.state().get().problem.clone();
+                        let problem = problem.unwrap_or_else(|| "the conversation stays".into());
+                        Toast::warning(format!("{files} put back; {problem}"))
+                    }
+                };
+                context.ui.toast(told);
+                if staged.reach == Reach::FilesAndConversation {
+                    // To be said again in other words.
+                    let said = CommandArguments::text(staged.said);
+                    context.commands.run("chat.write", said);
+                }
                 return Ok(());
             }
             Choice::Look(file) => {
@@ -129,19 +150,41 @@ fn items(preview: &Preview) -> Vec<SelectItem<Choice>> {
         .iter()
         .filter(|left| is_edited(left))
         .count();
+    let mut offer = |text: String, reach: Reach, force: bool| {
+        let item = SelectItem::new(text, Choice::Stage { reach, force });
+        items.push(item.detail("can be undone").preview(summary(preview)));
+    };
+    let both = Reach::FilesAndConversation;
     if preview.files.is_empty() {
-        items.push(SelectItem::new("No file goes back", Choice::Nothing).preview(summary(preview)));
+        offer(
+            "Go back in the conversation; no file differs".into(),
+            both,
+            false,
+        );
     } else {
-        let go = SelectItem::new(format!("Put {count} back"), Choice::Stage { force: false });
-        items.push(go.detail("can be undone").preview(summary(preview)));
+        offer(
+            format!("Put {count} and the conversation back"),
+            both,
+            false,
+        );
+        offer(
+            format!("Put {count} back, the conversation stays"),
+            Reach::Files,
+            false,
+        );
     }
     if edited > 0 {
         let edited = format::count(edited, "file", "files");
-        let force = SelectItem::new(
-            format!("Also the {edited} edited since"),
-            Choice::Stage { force: true },
+        offer(
+            format!("Both, and also the {edited} edited since"),
+            both,
+            true,
         );
-        items.push(force.detail("can be undone").preview(summary(preview)));
+        offer(
+            format!("Files only, and also the {edited} edited since"),
+            Reach::Files,
+            true,
+        );
     }
     for file in &preview.files {
         let item = SelectItem::new(file.path.clone(), Choice::Look(file.clone()));

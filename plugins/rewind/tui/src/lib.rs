@@ -49,12 +49,12 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
         }
     }));
 
-    let open = Command::new("rewind.open", "Rewind files")
-        .description("Puts the files back that the agent has changed since; can be undone")
+    let open = Command::new("rewind.open", "Rewind to before a message")
+        .description("Puts back the files that the agent has changed since, and the conversation; can be undone")
         .slash("rewind");
     add(&cx, &rewind, open, choosing::choose);
     let last = Command::new("rewind.last", "Rewind a turn")
-        .description("Puts the files back to before the newest message whose turn changed some")
+        .description("Goes back to before the newest message whose turn changed files")
         .slash("undo");
     add(&cx, &rewind, last, choosing::take_back_last);
     let clear = Command::new("rewind.clear", "Undo the rewind")
@@ -108,7 +108,11 @@ async fn clear_staged(context: TuiContext, cx: Context, rewind: RewindClient) ->
 
 async fn keep_staged(context: TuiContext, cx: Context, rewind: RewindClient) -> CommandResult {
     let restored = rewind.commit(&cx).await?;
-    report(&context, &restored, "kept as rewound");
+    let how = match restored.conversation {
+        true => "kept as rewound, and the conversation goes on from before the message",
+        false => "kept as rewound",
+    };
+    report(&context, &restored, how);
     Ok(())
 }
 

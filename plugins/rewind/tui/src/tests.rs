@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use bezel_api_tui::{Binding, Facet, Placement, RenderContext, Slot, TuiContext, segment};
+use bezel_api_tui::{Binding, Command, Facet, Placement, RenderContext, Slot, TuiContext, segment};
 use bezel_context::Context;
 use bezel_host_tui::{HarnessOptions, TuiHarness};
 use bezel_presentation::StyledLine;
 use bezel_presentation::text::Role;
 use bezel_rewind_contract::{
     ChangeKind, FileChange, LeftAlone, Point, Preview, Restored, Rewind, RewindClient, RewindError,
-    RewindState, Staged,
+    RewindState, StageRequest, Staged,
 };
 use bezel_rpc::{State, StateCell};
 use bezel_session_types::EntryId;
@@ -64,16 +64,18 @@ impl Rewind for Fake {
         })
     }
 
-    async fn stage(
-        &self,
-        cx: &Context,
-        message: EntryId,
-        force: bool,
-    ) -> Result<Staged, RewindError> {
-        self.note(format!("stage {message} {force}"));
+    async fn stage(&self, cx: &Context, request: StageRequest) -> Result<Staged, RewindError> {
+        let StageRequest {
+            message,
+            reach,
+            force,
+        } = request;
+        self.note(format!("stage {message} {reach:?} {force}"));
         let staged = Staged {
             message,
             text: "add a parser".into(),
+            said: "add a parser\nand its tests".into(),
+            reach,
             total: 1,
             files: vec![changed()],
             left_alone: left_alone(),
@@ -95,6 +97,7 @@ impl Rewind for Fake {
         self.0.state.update(cx, |state| state.staged = None);
         Ok(Restored {
             files: 1,
+            conversation: false,
             left_alone: Vec::new(),
         })
     }
@@ -104,6 +107,7 @@ impl Rewind for Fake {
         self.0.state.update(cx, |state| state.staged = None);
         Ok(Restored {
             files: 1,
+            conversation: false,
             left_alone: Vec::new(),
         })
     }
@@ -143,19 +147,30 @@ impl Stage {
             calls: watch::Sender::default(),
         });
         let server = FakeServer::new();
-        let extra = Facet::new("extra", |cx: TuiContext| async move {
-            cx.keybindings.add(Binding::new("f2", "rewind.last")?);
-            let rewind: RewindClient = cx.session.use_service();
-            let (state, ui) = (rewind.state(), cx.ui.clone());
-            cx.own(state.subscribe(move |_, _| ui.redraw()));
-            let shown = move |_: &RenderContext<'_>| {
-                state
-                    .is_ready()
-                    .then(|| StyledLine::new("[ready]", Role::Status))
-            };
-            cx.slots
-                .add(Slot::StatusRight, Placement::default(), segment(shown));
-            Ok(())
+        let calls = played.calls.clone();
+        let extra = Facet::new("extra", move |cx: TuiContext| {
+            let calls = calls.clone();
+            async move {
+                cx.commands.add(
+                    Command::new("chat.write", "Write").run(move |_, arguments| {
+                        let written = format!("composer {}", arguments.text);
+                        calls.send_modify(|calls| calls.push(written));
+                        async { Ok(()) }
+                    }),
+                );
+                cx.keybindings.add(Binding::new("f2", "rewind.last")?);
+                let rewind: RewindClient = cx.session.use_service();
+                let (state, ui) = (rewind.state(), cx.ui.clone());
+                cx.own(state.subscribe(move |_, _| ui.redraw()));
+                let shown = move |_: &RenderContext<'_>| {
+                    state
+                        .is_ready()
+                        .then(|| StyledLine::new("[ready]", Role::Status))
+                };
+                cx.slots
+                    .add(Slot::StatusRight, Placement::default(), segment(shown));
+                Ok(())
+            }
         });
         let options = HarnessOptions {
             facets: vec![facet(), extra],
@@ -208,9 +223,13 @@ async fn a_message_is_chosen_its_difference_read_and_its_files_put_back() {
     );
     stage.tui.type_text("parser").await;
     stage.tui.press("enter").await;
-    let screen = stage.tui.wait_for_text("Put 1 file back").await;
+    let screen = stage
+        .tui
+        .wait_for_text("Put 1 file and the conversation back")
+        .await;
     for shown in [
-        "Also the 1 file edited since",
+        "Put 1 file back, the conversation stays",
+        "Both, and also the 1 file edited since",
         "src/parser.rs",
         "changes +1 −1",
         "Left alone",
@@ -222,9 +241,10 @@ async fn a_message_is_chosen_its_difference_read_and_its_files_put_back() {
         );
     }
     stage.tui.press("enter").await;
-    stage.called("stage m1 false").await;
-    let banner = "1 file as before “add a parser”, 1 left alone";
+    stage.called("stage m1 FilesAndConversation false").await;
+    let banner = "1 file as before “add a parser”, the conversation with what you send next";
     stage.tui.wait_for_text(banner).await;
+    stage.called("composer add a parser\nand its tests").await;
     stage.tui.press("ctrl+x").await;
     stage.tui.press("k").await;
     stage.called("commit").await;
@@ -236,9 +256,12 @@ async fn undoing_over_a_persons_edits_asks_first() {
     let stage = Stage::new().await;
     stage.open().await;
     stage.tui.press("enter").await;
-    stage.tui.wait_for_text("Put 1 file back").await;
+    stage.tui.wait_for_text("Put 1 file and").await;
+    stage.tui.press("down").await;
     stage.tui.press("enter").await;
-    stage.tui.wait_for_text("ctrl+x u undo").await;
+    stage.called("stage m3 Files false").await;
+    let screen = stage.tui.wait_for_text("ctrl+x u undo").await;
+    assert!(!screen.contains("with what you send"), "{}", screen.text());
     stage.tui.press("ctrl+x").await;
     stage.tui.press("u").await;
     stage.tui.wait_for_text("overwrites these edits").await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bezel_session_types::EntryId;
 
 use super::support::{Place, assert_same};
-use crate::record::{Phase, Records};
+use crate::record::{Conversation, Phase, Records};
 use crate::restore::apply;
 use crate::rewinder::Failure;
 
@@ -200,9 +200,13 @@ fn a_store_that_was_damaged_is_told_and_the_files_stay() {
     std::fs::create_dir_all(place.setting.records.join("objects.git/objects/pack")).unwrap();
     let end = place.whole();
     let message = EntryId::new("m1");
-    let refused = place
-        .rewinder
-        .stage((&message, ""), &[1], false, &Arc::default());
+    let refused = place.rewinder.stage(
+        (&message, ""),
+        &[1],
+        false,
+        Conversation::Stays,
+        &Arc::default(),
+    );
     assert!(
         refused.unwrap_err().to_string().contains("has lost"),
         "it is told"

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bezel_session_types::EntryId;
 use tempfile::TempDir;
 
+use crate::record::Conversation;
 use crate::rewinder::{Rewinder, Setting};
 
 /// What stands at a path: kind, permissions, content.
@@ -83,7 +84,13 @@ impl Place {
         let numbers: Vec<u64> = (number..=last).collect();
         let message = EntryId::new("m");
         self.rewinder
-            .stage((&message, "text"), &numbers, force, &Arc::default())
+            .stage(
+                (&message, "text"),
+                &numbers,
+                force,
+                Conversation::Stays,
+                &Arc::default(),
+            )
             .unwrap();
         let left = &self.rewinder.staged().unwrap().left_alone;
         left.iter()

@@ -20,6 +20,7 @@ mod desk;
 mod facet;
 mod git;
 mod history;
+mod index;
 mod plan;
 mod record;
 mod restore;

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::restore::TEMPORARY;
 use crate::tree::TreePath;
 
+/// How close to the moment of looking a change may lie and still go unnoticed, in nanoseconds: clocks of file
+/// systems are coarse.
+pub(crate) const RACY: i64 = 1_000_000_000;
 /// Threads of a walk. They live only while it runs.
 const MOST_THREADS: usize = 4;
 
@@ -98,8 +101,6 @@ pub(crate) fn scan(
     let found: Mutex<Vec<Found>> = Mutex::default();
     let closed: Mutex<Vec<TreePath>> = Mutex::default();
     let count = AtomicUsize::new(0);
-    let threads =
-        std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS));
     let without = scope.without.clone();
     let walk = WalkBuilder::new(root)
         .hidden(false)
@@ -115,7 +116,7 @@ pub(crate) fn scan(
                         .starts_with(TEMPORARY.as_bytes())
                     || without.iter().any(|path| path == entry.path()))
         })
-        .threads(threads)
+        .threads(threads())
         .build_parallel();
     walk.run(|| {
         let mut batch = Batch {
@@ -163,6 +164,11 @@ pub(crate) fn scan(
     found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     let closed = closed.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((found, closed))
+}
+
+/// How many threads look at files.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS))
 }
 
 /// Whether it is where a version control keeps its own: that is never looked into.
@@ -222,6 +228,30 @@ impl Stat {
             inode: metadata.ino(),
             device: metadata.dev(),
             mode: metadata.mode() & 0o7777,
+        }
+    }
+
+    /// Whether it changed so shortly before it was looked at, or later, that another change may look the same.
+    pub(crate) fn is_racy(&self, seen_at: i64) -> bool {
+        self.modified.max(self.changed).saturating_add(RACY) >= seen_at
+    }
+}
+
+impl From<&rustix::fs::Stat> for Stat {
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::useless_conversion,
+        reason = "the widths of the fields differ between systems"
+    )]
+    fn from(stat: &rustix::fs::Stat) -> Self {
+        let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000) + rest;
+        Stat {
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            modified: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            inode: u64::from(stat.st_ino),
+            device: stat.st_dev as u64,
+            mode: u32::from(stat.st_mode) & 0o7777,
         }
     }
 }

@@ -14,12 +14,10 @@ use bezel_rewind_contract::LARGEST_FILE;
 use serde::{Deserialize, Serialize};
 
 use crate::git::{CommitId, GitError, ObjectStore, Writer};
+use crate::index::{Index, Look};
 use crate::scan::{Found, Kind, ScanError, Scope, Stat, kind, scan};
-use crate::tree::{BlobId, Node, Tree, TreePath, Unkept, changes};
+use crate::tree::{BlobId, Change, Node, Tree, TreePath, Unkept, changes};
 
-/// How close to the moment of reading a change may lie and still go unnoticed, in nanoseconds: clocks of file
-/// systems are coarse.
-const RACY: i64 = 1_000_000_000;
 /// How often a file is read again that changes meanwhile.
 const ATTEMPTS: usize = 3;
 /// The directory at one moment.
@@ -61,6 +59,8 @@ pub(crate) struct Recorder {
     known: HashMap<TreePath, (Stat, Node)>,
     /// When what is known was read.
     read_at: i64,
+    /// The last walk, where the next one may be saved.
+    index: Option<Index>,
     last: Option<Snapshot>,
     unsaved: bool,
 }
@@ -82,6 +82,7 @@ impl Recorder {
             memory,
             known: HashMap::new(),
             read_at: 0,
+            index: None,
             last: None,
             unsaved: false,
         };
@@ -146,7 +147,7 @@ impl Recorder {
             Err(SnapshotError::Git(error)) => {
                 tracing::warn!(%error, "a checkpoint is taken again from nothing");
                 self.known.clear();
-                self.last = None;
+                (self.index, self.last) = (None, None);
                 self.attempt(stop)
             }
             taken => taken,
@@ -154,22 +155,107 @@ impl Recorder {
     }
 
     fn attempt(&mut self, stop: &Arc<AtomicBool>) -> Result<Snapshot, SnapshotError> {
+        match self.look_again(stop)? {
+            Some(snapshot) => Ok(snapshot),
+            None => self.walk(stop),
+        }
+    }
+
+    /// Where the last walk would find the same paths: looks at each, and reads what changed. None where it may
+    /// find others.
+    fn look_again(&mut self, stop: &Arc<AtomicBool>) -> Result<Option<Snapshot>, SnapshotError> {
         let taken_at = now();
-        let (found, closed) = scan(&self.scope, stop)?;
-        let mut writing = Writing {
-            store: &self.store,
-            writer: None,
-            left: self.most_bytes,
-            most: self.most_bytes,
+        let (Some(mut index), Some(last)) = (self.index.take(), self.last.clone()) else {
+            return Ok(None);
         };
+        let held = |found: &Found| self.known.contains_key(&found.path);
+        let differing = match index.look(&self.scope, self.read_at, held, stop) {
+            Look::Same(differing) => differing,
+            Look::Walk => return Ok(None),
+            Look::Stopped => {
+                self.index = Some(index);
+                return Err(ScanError::Stopped.into());
+            }
+        };
+        let mut writing = Writing::new(&self.store, self.most_bytes);
+        let (mut changes, mut looked) = (Vec::new(), Vec::new());
+        for (number, stat) in differing {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ScanError::Stopped.into());
+            }
+            let found = index.entry(number);
+            let found = Found {
+                path: found.path.clone(),
+                kind: found.kind,
+                stat,
+            };
+            let before = last.tree.get(&found.path);
+            let Some((stat, node)) = writing.look(&self.scope.root, &found, before)? else {
+                return Ok(None);
+            };
+            // It became something else since it was looked at.
+            if node.is_directory() {
+                return Ok(None);
+            }
+            if before != Some(&node) {
+                changes.push(Change {
+                    path: found.path.clone(),
+                    before: before.cloned(),
+                    after: Some(node.clone()),
+                });
+            }
+            index.note(number, stat);
+            looked.push((found.path, stat, node));
+        }
+        let snapshot = match changes.is_empty() {
+            true => Snapshot { taken_at, ..last },
+            false => {
+                let mut tree = last.tree;
+                let new = Arc::make_mut(&mut tree);
+                for change in &changes {
+                    if let Some(node) = &change.after {
+                        new.insert(change.path.clone(), node.clone());
+                    }
+                }
+                let commit = writing.commit(&tree, Some((&last.commit, &changes)))?;
+                Snapshot {
+                    commit,
+                    tree,
+                    taken_at,
+                }
+            }
+        };
+        for (path, stat, node) in looked {
+            self.unsaved |= match node.is_kept() {
+                true => self.known.insert(path, (stat, node.clone())) != Some((stat, node)),
+                false => self.known.remove(&path).is_some(),
+            };
+        }
+        self.keep(snapshot.clone(), Some(index), taken_at);
+        Ok(Some(snapshot))
+    }
+
+    fn keep(&mut self, snapshot: Snapshot, index: Option<Index>, taken_at: i64) {
+        self.unsaved |= same_commit(&self.last, &snapshot);
+        self.index = index;
+        self.read_at = taken_at;
+        self.last = Some(snapshot);
+    }
+
+    fn walk(&mut self, stop: &Arc<AtomicBool>) -> Result<Snapshot, SnapshotError> {
+        let taken_at = now();
+        let root = self.scope.root.symlink_metadata().ok();
+        let root = root.map(|metadata| Stat::of(&metadata));
+        let (found, closed) = scan(&self.scope, stop)?;
+        let mut writing = Writing::new(&self.store, self.most_bytes);
         let (mut tree, mut known) = (Tree::new(), HashMap::with_capacity(found.len()));
-        let mut fresh = false;
+        let (mut fresh, mut entries) = (false, Vec::with_capacity(found.len()));
         for found in found {
             if stop.load(Ordering::Relaxed) {
                 return Err(ScanError::Stopped.into());
             }
             let before = self.known.get(&found.path);
-            let is_racy = found.stat.modified.max(found.stat.changed) + RACY >= self.read_at;
+            let is_racy = found.stat.is_racy(self.read_at);
             let (stat, node) = match before {
                 Some((stat, node)) if *stat == found.stat && !is_racy => (*stat, node.clone()),
                 _ => {
@@ -185,8 +271,15 @@ impl Recorder {
             if node.is_kept() {
                 known.insert(found.path.clone(), (stat, node.clone()));
             }
-            tree.insert(found.path, node);
+            tree.insert(found.path.clone(), node);
+            let stat = match found.kind {
+                // Before it was listed, so that whatever comes later shows.
+                Kind::Directory => found.stat,
+                _ => stat,
+            };
+            entries.push(Found { stat, ..found });
         }
+        let is_whole = closed.is_empty();
         for path in closed {
             let reason = Unkept::Unreadable;
             tree.insert(path, Node::Unkept { reason });
@@ -201,22 +294,19 @@ impl Recorder {
                 let differences = self.last.as_ref().map(|last| changes(&last.tree, &tree));
                 let earlier = self.last.as_ref().zip(differences.as_deref());
                 let earlier = earlier.map(|(last, changes)| (&last.commit, changes));
-                let writer = match writing.writer.take() {
-                    Some(writer) => writer,
-                    None => self.store.write()?,
-                };
                 Snapshot {
-                    commit: writer.commit(&tree, earlier)?,
+                    commit: writing.commit(&tree, earlier)?,
                     tree: Arc::new(tree),
                     taken_at,
                 }
             }
         };
-        self.unsaved |=
-            fresh || known.len() != self.known.len() || same_commit(&self.last, &snapshot);
+        self.unsaved |= fresh || known.len() != self.known.len();
         self.known = known;
-        self.read_at = taken_at;
-        self.last = Some(snapshot.clone());
+        // A directory that could not be listed is tried again.
+        let root = root.filter(|_| is_whole);
+        let index = root.map(|root| Index::new(&self.scope, root, entries));
+        self.keep(snapshot.clone(), index, taken_at);
         Ok(snapshot)
     }
 }
@@ -234,7 +324,29 @@ struct Writing<'store> {
     most: u64,
 }
 
-impl Writing<'_> {
+impl<'store> Writing<'store> {
+    fn new(store: &'store ObjectStore, most: u64) -> Self {
+        Writing {
+            store,
+            writer: None,
+            left: most,
+            most,
+        }
+    }
+
+    /// Records `tree`, as the difference to an earlier one where there is one.
+    fn commit(
+        &mut self,
+        tree: &Tree,
+        earlier: Option<(&CommitId, &[Change])>,
+    ) -> Result<CommitId, SnapshotError> {
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.store.write()?,
+        };
+        Ok(writer.commit(tree, earlier)?)
+    }
+
     /// What stands there, read anew; its content is in the store afterwards. `None` where nothing does.
     fn look(
         &mut self,
@@ -401,4 +513,191 @@ pub(crate) fn now() -> i64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    struct Place {
+        folder: TempDir,
+        root: PathBuf,
+        recorder: Recorder,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path().canonicalize().unwrap().join("work");
+            std::fs::create_dir(&root).unwrap();
+            let path = std::env::var_os("PATH");
+            let store = folder.path().join("objects.git");
+            let store = ObjectStore::open(&store, path.as_deref()).unwrap();
+            let scope = Scope {
+                root: root.clone(),
+                without: Vec::new(),
+                most_entries: 1_000,
+            };
+            let memory = folder.path().join("known.json");
+            Place {
+                recorder: Recorder::new(scope, 1 << 20, store, memory),
+                folder,
+                root,
+            }
+        }
+
+        fn write(&self, name: &str, content: &str) {
+            let path = self.root.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+
+        fn paths(&mut self) -> Vec<String> {
+            let taken = self.recorder.take(&Arc::default()).unwrap();
+            taken.tree.keys().map(ToString::to_string).collect()
+        }
+
+        /// As if all that was there had been looked at long after it last changed.
+        fn settle(&mut self) {
+            self.recorder.take(&Arc::default()).unwrap();
+            self.recorder.read_at += 3 * crate::scan::RACY;
+            let probe = self.folder.path().join("probe");
+            let tick = |probe: &Path| {
+                std::fs::write(probe, "").unwrap();
+                Stat::of(&probe.metadata().unwrap()).changed
+            };
+            let before = tick(&probe);
+            // What comes now has another time than what was.
+            while tick(&probe) == before {}
+        }
+
+        /// Whether the next look takes the paths for the same without walking.
+        fn looks(&mut self) -> bool {
+            self.recorder.look_again(&Arc::default()).unwrap().is_some()
+        }
+
+        /// The files of the tree that a walk from nothing finds.
+        fn walked(&self) -> Tree {
+            let path = std::env::var_os("PATH");
+            let store = self.folder.path().join("other.git");
+            let store = ObjectStore::open(&store, path.as_deref()).unwrap();
+            let memory = self.folder.path().join("nothing.json");
+            let mut other = Recorder::new(self.recorder.scope.clone(), 1 << 20, store, memory);
+            Arc::unwrap_or_clone(other.take(&Arc::default()).unwrap().tree)
+        }
+    }
+
+    #[test]
+    fn what_changes_within_one_tick_of_the_clock_and_keeps_its_size_is_noticed() {
+        let mut place = Place::new();
+        for round in 0..20 {
+            let content = format!("{round:03}");
+            place.write("a", &content);
+            let taken = place.recorder.take(&Arc::default()).unwrap();
+            let Some(Node::File { blob, .. }) = taken.tree.get(&TreePath::new("a")) else {
+                panic!("{taken:?}");
+            };
+            assert_eq!(*blob, BlobId::of(content.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn an_edit_in_place_is_found_without_a_walk_and_recorded() {
+        let mut place = Place::new();
+        place.write("d/a", "1");
+        place.write("d/b", "1");
+        place.settle();
+        assert!(place.looks(), "nothing changed");
+        place.settle();
+        place.write("d/a", "2");
+        let before = place.recorder.last.clone().unwrap();
+        let after = place.recorder.look_again(&Arc::default()).unwrap().unwrap();
+        assert_ne!(before.commit, after.commit);
+        assert_eq!(*after.tree, place.walked());
+        let loaded = place.recorder.store.load(&after.commit).unwrap();
+        assert_eq!(loaded, *after.tree);
+    }
+
+    #[test]
+    fn whatever_may_bring_or_hide_a_path_makes_the_next_look_walk() {
+        let changes: [(&str, fn(&Path)); 9] = [
+            ("a file comes", |root| {
+                std::fs::write(root.join("d/new"), "").unwrap()
+            }),
+            ("a file goes", |root| {
+                std::fs::remove_file(root.join("d/a")).unwrap()
+            }),
+            ("a file at the top comes", |root| {
+                std::fs::write(root.join("top"), "").unwrap()
+            }),
+            ("a file is replaced", |root| {
+                std::fs::write(root.join("d/.new"), "1").unwrap();
+                std::fs::rename(root.join("d/.new"), root.join("d/a")).unwrap();
+            }),
+            ("rules change in place", |root| {
+                std::fs::write(root.join(".gitignore"), "a\n").unwrap()
+            }),
+            ("rules that are ignored change", |root| {
+                std::fs::write(root.join("hidden/.gitignore"), ".gitignore\na\n").unwrap();
+            }),
+            ("rules behind a link change", |root| {
+                std::fs::write(root.parent().unwrap().join("rules"), "a\n").unwrap();
+            }),
+            ("rules of the repository change", |root| {
+                std::fs::write(root.join(".git/info/exclude"), "a\n").unwrap();
+            }),
+            ("rules above come", |root| {
+                std::fs::write(root.parent().unwrap().join(".gitignore"), "a\n").unwrap();
+            }),
+        ];
+        for (what, change) in changes {
+            let mut place = Place::new();
+            let info = place.root.join(".git/info");
+            std::fs::create_dir_all(&info).unwrap();
+            std::fs::write(info.join("exclude"), "x\n").unwrap();
+            place.write(".gitignore", "x\n");
+            place.write("d/a", "1");
+            place.write("hidden/.gitignore", ".gitignore\n");
+            place.write("hidden/a", "1");
+            place.write("linked/a", "1");
+            std::fs::write(place.root.parent().unwrap().join("rules"), "x\n").unwrap();
+            let link = place.root.join("linked/.gitignore");
+            std::os::unix::fs::symlink("../../rules", link).unwrap();
+            // The repository ends what is above: without one it holds too.
+            if what == "rules above come" {
+                std::fs::remove_dir_all(place.root.join(".git")).unwrap();
+            }
+            place.settle();
+            let before = place.paths();
+            place.settle();
+            change(&place.root);
+            assert!(!place.looks(), "{what}");
+            let expected: Vec<String> = place.walked().keys().map(ToString::to_string).collect();
+            assert_eq!(place.paths(), expected, "{what}");
+            let is_replaced = what == "a file is replaced";
+            assert_eq!(expected == before, is_replaced, "{what}: {before:?}");
+        }
+    }
+
+    #[test]
+    fn commits_in_the_persons_repository_cost_no_walk() {
+        let mut place = Place::new();
+        place.write("a", "1");
+        let git = |root: &Path, arguments: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            command.args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+            command.env("GIT_CONFIG_GLOBAL", OsStr::new("/dev/null"));
+            command.args(arguments).current_dir(root);
+            assert!(command.output().unwrap().status.success());
+        };
+        git(&place.root, &["init", "-q"]);
+        git(&place.root, &["add", "."]);
+        place.settle();
+        git(&place.root, &["commit", "-q", "-m", "one"]);
+        assert!(place.looks());
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bezel_testkit::{FakeModelServer, Script, Turn, WireFormat};
+use bezel_testkit::{FakeModelServer, ModelCall, Script, SeenPart, SeenRole, Turn, WireFormat};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -124,5 +124,181 @@ async fn a_worker_that_is_killed_while_files_go_back_or_come_again_leaves_no_hal
             (contents(&home) == only(word)).then_some(word)
         });
         assert_eq!(home.project().join("new.txt").exists(), word == "after");
+    }
+}
+
+/// Runs a command for each prompt that names one, and says a word then.
+fn as_prompted(call: &ModelCall) -> Turn {
+    let prompt = call.last_user_text().to_owned();
+    let asked = call.parts().any(|part| {
+        matches!(part, SeenPart::ToolCall { arguments, .. } if arguments.to_string().contains(&prompt))
+    });
+    match asked || !prompt.starts_with("echo") {
+        true => Turn::text("Done."),
+        false => Turn::tool_calls([("bash", json!({ "command": prompt }))]),
+    }
+}
+
+async fn prompted(path: Option<&std::path::Path>) -> (FakeModelServer, Home) {
+    let script = Script::respond(as_prompted);
+    let server = FakeModelServer::start(script).await.unwrap();
+    let mut home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    if let Some(path) = path {
+        let usual = std::env::var("PATH").unwrap_or_default();
+        home = home.variable("PATH", &format!("{}:{usual}", path.display()));
+    }
+    std::fs::write(home.project().join("effects"), "before\n").unwrap();
+    (server, home)
+}
+
+fn only_session(home: &Home) -> String {
+    let sessions = home.run(&["session", "list", "--json"]);
+    let sessions: Value = serde_json::from_str(&sessions.succeeded().stdout).unwrap();
+    sessions[0]["session_id"].as_str().unwrap().to_owned()
+}
+
+fn effects(home: &Home) -> String {
+    std::fs::read_to_string(home.project().join("effects")).unwrap()
+}
+
+/// A `git` that, once, ends the process that started it when a checkpoint is in the store.
+fn deadly_git(folder: &std::path::Path) {
+    let real = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .map(|folder| folder.join("git"))
+        .find(|git| git.is_file())
+        .unwrap();
+    let mark = folder.join("killed");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *fast-import*) if [ ! -e {0} ]; then : > {0}; {1} \"$@\"; kill -9 $PPID; exit 1; fi;; esac\nexec {1} \"$@\"\n",
+        mark.display(),
+        real.display()
+    );
+    std::fs::write(folder.join("git"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.join("git"), mode).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_between_checkpoint_and_tool_runs_the_tool_once_and_after_a_checkpoint()
+ {
+    let tools = tempfile::tempdir().unwrap();
+    deadly_git(tools.path());
+    let (_model, home) = prompted(Some(tools.path())).await;
+    home.run(&["run", "echo after >> effects"]);
+    assert!(
+        tools.path().join("killed").exists(),
+        "the worker was killed"
+    );
+    home.run(&["run", "--continue", "go on"]).succeeded();
+    assert_eq!(effects(&home), "before\nafter\n");
+    let id = only_session(&home);
+    let state = settled(&home, &id);
+    assert_eq!(state["points"][0]["problem"], Value::Null);
+    let message = state["points"][0]["message"].as_str().unwrap();
+    home.run(&["session", "rewind", &id, "--to", message, "--files-only"])
+        .succeeded();
+    assert_eq!(effects(&home), "before\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_takes_its_worker_with_it_can_be_taken_back() {
+    let (_model, home) = prompted(None).await;
+    home.run(&["run", "echo after >> effects; kill -9 $PPID"]);
+    home.run(&["run", "--continue", "go on"]).succeeded();
+    assert_eq!(effects(&home), "before\nafter\n", "it ran once");
+    let id = only_session(&home);
+    let state = settled(&home, &id);
+    let message = state["points"][0]["message"].as_str().unwrap();
+    home.run(&["session", "rewind", &id, "--to", message])
+        .succeeded();
+    assert_eq!(effects(&home), "before\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_staged_outlives_kills_and_the_next_message_goes_on_from_before() {
+    let (model, home) = prompted(None).await;
+    home.run(&["run", "echo after >> effects"]).succeeded();
+    let id = only_session(&home);
+    let message = settled(&home, &id)["points"][0]["message"].clone();
+    let message = message.as_str().unwrap();
+    let staged = home.run(&["session", "rewind", &id, "--to", message]);
+    let told = &staged.succeeded().stdout;
+    assert!(
+        told.contains("goes back with --commit or the next message"),
+        "{told}"
+    );
+    for pid in home.workers().into_iter().chain(home.server()) {
+        kill(pid);
+    }
+    let after = state(&home, &id);
+    assert_eq!(after["staged"]["reach"], "files_and_conversation");
+    assert_eq!(
+        after["points"][0]["message"], message,
+        "it has not gone yet"
+    );
+
+    home.run(&["run", "--continue", "something else"])
+        .succeeded();
+    let asked = model.last_call();
+    let said = asked
+        .messages
+        .iter()
+        .filter(|said| said.role == SeenRole::User);
+    assert_eq!(said.count(), 1, "{asked:#?}");
+    let state = eventually("the files are kept with it", || {
+        Some(state(&home, &id)).filter(|state| state["staged"].is_null())
+    });
+    assert_eq!(state["points"].as_array().unwrap().len(), 1);
+    assert_eq!(state["points"][0]["text"], "something else");
+    assert_eq!(effects(&home), "before\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_while_it_keeps_a_rewind_leaves_files_and_conversation_at_one_place()
+ {
+    let (_model, home) = prompted(None).await;
+    home.run(&["run", "hello"]).succeeded();
+    let id = only_session(&home);
+    for round in 0..8u64 {
+        let prompt = format!("echo {round} >> effects");
+        home.run(&["run", "--continue", &prompt]).succeeded();
+        let last = |state: &Value| state["points"].as_array().unwrap().last().unwrap().clone();
+        let message = eventually("the turn is recorded", || {
+            let last = last(&state(&home, &id));
+            (last["files"] == 1).then(|| last["message"].as_str().unwrap().to_owned())
+        });
+        home.run(&["session", "rewind", &id, "--to", &message])
+            .succeeded();
+        let child = home
+            .command(&["session", "rewind", &id, "--commit"])
+            .spawn()
+            .unwrap();
+        // The moment of death is what is tried out.
+        std::thread::sleep(Duration::from_millis(15 + 12 * round));
+        for pid in home.workers() {
+            kill(pid);
+        }
+        finish(child);
+        // Both are staged still, or both are kept.
+        let is_kept = eventually("files and conversation agree", || {
+            let state = state(&home, &id);
+            let is_there = last(&state)["message"] == message.as_str();
+            (state["staged"].is_null() != is_there).then_some(!is_there)
+        });
+        if !is_kept {
+            let kept = home.run(&["session", "rewind", &id, "--commit"]);
+            assert!(
+                kept.succeeded()
+                    .stdout
+                    .contains("conversation has gone back"),
+                "{kept:#?}"
+            );
+        }
+        let state = state(&home, &id);
+        assert_eq!(
+            (state["points"].as_array().unwrap().len(), &state["staged"]),
+            (1, &Value::Null)
+        );
+        assert_eq!(effects(&home), "before\n");
     }
 }

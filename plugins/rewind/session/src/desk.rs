@@ -98,6 +98,11 @@ impl Desk {
         }
     }
 
+    /// Whether what was said then was taken over from another session.
+    pub(crate) fn is_taken_over(&self, at: i64) -> bool {
+        at < self.setting.born
+    }
+
     /// Where all of it is written down.
     pub(crate) fn records(&self) -> Records {
         Records::new(self.setting.records.clone())
@@ -180,24 +185,24 @@ impl Desk {
                 Vec::new()
             }
         };
-        let points = said.clone();
+        let (points, born) = (said.clone(), self.setting.born);
         let shown = match self.has_records() {
             true => {
                 let shown = self.with(move |rewinder| {
                     let left = rewinder.unkept();
                     let named = left.len().min(view::MOST_NAMED);
                     Ok((
-                        view::points(&points, rewinder.turns()),
+                        view::points(&points, rewinder.turns(), born),
                         view::staged(rewinder, false)?,
                         view::left_alone(&left[..named].to_vec()),
                     ))
                 });
                 shown.await.unwrap_or_else(|error| {
                     self.problem(&error.to_string());
-                    (view::points(&said, &[]), None, Vec::new())
+                    (view::points(&said, &[], born), None, Vec::new())
                 })
             }
-            false => (view::points(&said, &[]), None, Vec::new()),
+            false => (view::points(&said, &[], born), None, Vec::new()),
         };
         self.state.update(&Context::background(), |state| {
             (state.points, state.staged, state.left_alone) = shown;

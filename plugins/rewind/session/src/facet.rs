@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bezel_api_session::{ApproveTool, EventBody, Facet, FacetError, SessionContext, SessionFacet};
 use bezel_context::Context;
 use bezel_rewind_contract::{RewindClient, RewindState};
+use bezel_session_types::SessionId;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
@@ -37,6 +38,16 @@ pub fn facet() -> SessionFacet {
     Facet::new("rewind", setup).provides::<RewindClient>()
 }
 
+/// When a session was made, as its id says: a version 7 UUID. Milliseconds since 1970, 0 where it does not say.
+fn born(session: &SessionId) -> i64 {
+    let id = uuid::Uuid::parse_str(session.as_str()).ok();
+    let at = id.and_then(|id| id.get_timestamp()).map(|at| at.to_unix());
+    at.map_or(0, |(seconds, nanoseconds)| {
+        let milliseconds = i64::from(nanoseconds / 1_000_000);
+        i64::try_from(seconds).map_or(0, |seconds| seconds.saturating_mul(1_000) + milliseconds)
+    })
+}
+
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: RewindConfig = cx.config()?;
     let identity = cx.agent.identity();
@@ -50,6 +61,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
             .chain([identity.output_directory.clone()])
             .collect(),
         records,
+        born: born(&identity.session_id),
         path: search_path(cx.agent.environment().get("PATH")),
         most_entries: config.most_files,
         most_bytes: config.most_mebibytes * 1024 * 1024,
@@ -106,4 +118,18 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         Ok(())
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_says_when_the_session_was_made() {
+        let now = || crate::snapshot::now() / 1_000_000;
+        let before = now();
+        let made = born(&SessionId::generate());
+        assert!((before..=now()).contains(&made), "{made}");
+        assert_eq!(born(&SessionId::new("session-under-test")), 0);
+    }
 }

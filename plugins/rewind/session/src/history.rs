@@ -38,6 +38,8 @@ pub(crate) struct Since {
     pub(crate) whole: String,
     /// It and all messages that came after it.
     pub(crate) ids: BTreeSet<EntryId>,
+    /// When it was said, milliseconds since 1970.
+    pub(crate) at: i64,
 }
 
 /// Reads the conversation, and remembers what it has read: only what is new is read again.
@@ -116,6 +118,7 @@ impl History {
                         beginning: beginning(user),
                         whole: user.to_text(),
                         ids,
+                        at: entry.created_at,
                     }));
                 }
             }

@@ -26,6 +26,8 @@ pub(crate) struct Setting {
     pub(crate) records: PathBuf,
     /// Never recorded, absolute: where Bezel keeps this session.
     pub(crate) without: Vec<PathBuf>,
+    /// When the session was made, milliseconds since 1970: what was said earlier was taken over from another.
+    pub(crate) born: i64,
     /// Where `git` is looked for.
     pub(crate) path: Option<OsString>,
     /// More files are too much.

@@ -25,13 +25,15 @@ impl Rewind for RewindService {
     }
 
     async fn preview(&self, _cx: &Context, message: EntryId) -> Result<Preview, RewindError> {
-        let ids = self.since(&message).await?.ids;
+        let Since { ids, at, .. } = self.since(&message).await?;
         let preview = self.desk.when_idle(move |rewinder| {
             let numbers = numbers(rewinder, &ids);
             let plan = rewinder.preview(&numbers, false, &Arc::default())?;
             view::preview(rewinder, &plan)
         });
-        preview.await
+        let mut preview = preview.await?;
+        preview.gaps.extend(self.gap(at));
+        Ok(preview)
     }
 
     async fn stage(&self, cx: &Context, request: StageRequest) -> Result<Staged, RewindError> {
@@ -63,7 +65,8 @@ impl Rewind for RewindService {
         self.desk.publish().await;
         staged?;
         let staged = self.desk.with(|rewinder| view::staged(rewinder, true));
-        let staged = staged.await?.ok_or(RewindError::NothingStaged)?;
+        let mut staged = staged.await?.ok_or(RewindError::NothingStaged)?;
+        staged.gaps.extend(self.gap(since.at));
         Ok(Staged {
             said: whole,
             ..staged
@@ -90,6 +93,12 @@ impl Rewind for RewindService {
 }
 
 impl RewindService {
+    /// What is not known of the turns since then, where the session was made later.
+    fn gap(&self, at: i64) -> Option<String> {
+        let taken_over = self.desk.is_taken_over(at);
+        taken_over.then(|| view::TAKEN_OVER.to_owned())
+    }
+
     async fn since(&self, message: &EntryId) -> Result<Since, RewindError> {
         let found = self.desk.history.since(message).await;
         let found = found.map_err(|error| RewindError::Failed {

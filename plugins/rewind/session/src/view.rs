@@ -25,8 +25,13 @@ const MOST_IN_STATE: usize = 100;
 /// What is named of what is left alone.
 pub(crate) const MOST_NAMED: usize = 20;
 
-/// The messages with what their turns did, oldest first.
-pub(crate) fn points(said: &[Said], turns: &[Turn]) -> Vec<Point> {
+/// Why nothing is known of what came before a session was made of another one.
+pub(crate) const TAKEN_OVER: &str =
+    "it was taken over from another session, whose checkpoints it has not";
+
+/// The messages with what their turns did, oldest first. What was said before `born` was taken over, in
+/// milliseconds since 1970.
+pub(crate) fn points(said: &[Said], turns: &[Turn], born: i64) -> Vec<Point> {
     // A turn belongs to its message; those of other branches to none.
     let own = |said: &Said| {
         turns
@@ -65,7 +70,10 @@ pub(crate) fn points(said: &[Said], turns: &[Turn]) -> Vec<Point> {
             at: said.at,
             files: number(files),
             files_since: since_message(index),
-            problem: own.iter().find_map(|turn| turn.problem.clone()),
+            problem: match own.is_empty() && said.at < born {
+                true => Some(TAKEN_OVER.to_owned()),
+                false => own.iter().find_map(|turn| turn.problem.clone()),
+            },
         }
     };
     said.iter().enumerate().map(point).collect()
@@ -200,4 +208,23 @@ fn difference(path: &TreePath, old: &[u8], new: &[u8]) -> (String, u32, u32) {
 
 pub(crate) fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use bezel_session_types::EntryId;
+
+    use super::*;
+
+    #[test]
+    fn what_was_said_before_the_session_was_made_is_said_to_be_unknown() {
+        let said = |id: &str, at| Said {
+            id: EntryId::new(id),
+            text: id.into(),
+            at,
+        };
+        let points = points(&[said("copied", 9), said("own", 10)], &[], 10);
+        let problems: Vec<_> = points.into_iter().map(|point| point.problem).collect();
+        assert_eq!(problems, [Some(TAKEN_OVER.to_owned()), None]);
+    }
 }

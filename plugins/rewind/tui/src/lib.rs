@@ -49,7 +49,7 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
         }
     }));
 
-    let open = Command::new("rewind.open", "Rewind to before a message")
+    let open = Command::new("rewind.open", "Rewind")
         .description("Puts back the files that the agent has changed since, and the conversation; can be undone")
         .slash("rewind");
     add(&cx, &rewind, open, choosing::choose);

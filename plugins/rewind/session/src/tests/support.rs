@@ -40,6 +40,7 @@ impl Place {
             root: root.clone(),
             records: folder.path().join("session/output/rewind"),
             without: Vec::new(),
+            born: 0,
             path: std::env::var_os("PATH"),
             most_entries: 100_000,
             most_bytes: 1 << 30,

@@ -170,6 +170,10 @@ pub enum EventBody {
 pub struct AgentEventReceiver(mpsc::UnboundedReceiver<Arc<AgentEvent>>);
 
 impl AgentEventReceiver {
+    pub(crate) fn new(events: mpsc::UnboundedReceiver<Arc<AgentEvent>>) -> Self {
+        AgentEventReceiver(events)
+    }
+
     /// Waits for events and puts what has come in into `batch`. False once the session has ended.
     pub async fn receive(&mut self, batch: &mut Vec<Arc<AgentEvent>>) -> bool {
         self.0.recv_many(batch, 1024).await > 0

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::agent::{Admission, Lane, LaneError, Outcome, PromptError};
 use crate::backend::TreeBackend;
+use crate::events::AgentEventReceiver;
 
 /// Entries that are looked at for the last words of a session.
 const LOOKED_AT: usize = 64;
@@ -280,6 +281,12 @@ impl Sessions {
     /// The sessions of this tree that live in this process, now and from now on.
     pub fn hosted(&self) -> watch::Receiver<Arc<[HostedSession]>> {
         self.tree.members()
+    }
+
+    /// What happens in a hosted session from now on; none where it is not hosted.
+    pub fn events(&self, session_id: &SessionId) -> Option<AgentEventReceiver> {
+        let agent = self.tree.hosted(session_id)?;
+        Some(AgentEventReceiver::new(agent.subscribe()))
     }
 
     /// The main lane of a session of this tree, which is taken up where it is not.

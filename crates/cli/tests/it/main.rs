@@ -20,5 +20,6 @@ mod rewinding;
 mod runs;
 mod servers;
 mod sharing;
+mod subagents;
 mod telemetry;
 mod terminal;

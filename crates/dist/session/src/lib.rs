@@ -15,6 +15,7 @@ pub fn facets() -> Vec<SessionFacet> {
         bezel_instructions_session::facet(),
         bezel_tools_session::facet(),
         bezel_question_session::facet(),
+        bezel_subagent_session::facet(),
         bezel_files_session::facet(),
         bezel_blobs_session::facet(),
         bezel_permissions_session::facet(),

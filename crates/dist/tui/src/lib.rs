@@ -15,6 +15,7 @@ pub fn facets() -> Vec<TuiFacet> {
         bezel_accounts_tui::facet(),
         bezel_tools_tui::facet(),
         bezel_question_tui::facet(),
+        bezel_subagent_tui::facet(),
         bezel_transcript_tui::facet(),
         bezel_tree_tui::facet(),
         bezel_usage_tui::facet(),

@@ -210,14 +210,14 @@ impl RunningSession {
     /// Ends the facets in reverse, the connection and the engine. Nothing is lost: for the session it is
     /// like a crash. Returns every failed disposer, and what had to be aborted.
     pub async fn stop(self) -> Vec<Failure> {
-        drop(self.place);
-        let mut failures = match self.is_root {
-            true => self.tree.close().await,
-            false => Vec::new(),
-        };
-        failures.extend(self.assembled.dispose().await);
+        let mut failures = self.assembled.dispose().await;
         self.link.stop().await;
         self.session.close().await;
+        drop(self.place);
+        if self.is_root {
+            // After the root's own end: what waits for a child there does not see it go.
+            failures.extend(self.tree.close().await);
+        }
         let overran = self.tasks.shutdown(std::time::Duration::from_secs(5)).await;
         failures.extend(overran.into_iter().map(|task| Failure {
             unit: task.into(),

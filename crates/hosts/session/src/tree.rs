@@ -206,14 +206,14 @@ impl WorkerTree {
         let Some(root) = self.lock().root.clone() else {
             return;
         };
-        for session_id in state.unwanted.iter().cloned() {
-            let tree = self.clone();
+        for session_id in &state.unwanted {
+            let (tree, session_id) = (self.clone(), session_id.clone());
             root.spawner.spawn("release child", async move {
                 tree.release(&session_id, "ended as it was asked to").await;
             });
         }
-        for session_id in state.wanted.iter().cloned() {
-            let tree = self.clone();
+        for session_id in &state.wanted {
+            let (tree, session_id) = (self.clone(), session_id.clone());
             root.spawner.spawn("host child", async move {
                 if let Err(error) = tree.take_up(&session_id).await {
                     tracing::warn!(session = %session_id, %error, "a child could not be hosted");

@@ -1,0 +1,200 @@
+//! Subagents over real processes: a child in its parent's worker, over deaths, interrupts and restarts.
+
+use bezel_testkit::{FakeModelServer, ModelCall, Script, SeenPart, Turn, WireFormat};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::home::{Home, eventually, finish, signal};
+use crate::runs::home_with;
+
+const TASK: &str = "CHILD: count the files";
+
+fn is_child(call: &ModelCall) -> bool {
+    call.parts()
+        .any(|part| matches!(part, SeenPart::Text(text) if text.starts_with("CHILD:")))
+}
+
+fn result(call: &ModelCall) -> Option<String> {
+    call.parts().find_map(|part| match part {
+        SeenPart::ToolResult { text, .. } => Some(text.clone()),
+        _ => None,
+    })
+}
+
+fn subagent(more: Value) -> Value {
+    let mut arguments = json!({ "description": "count files", "prompt": TASK });
+    for (name, value) in more.as_object().into_iter().flatten() {
+        arguments[name] = value.clone();
+    }
+    arguments
+}
+
+/// A parent that begins one subagent and repeats what it answers; the child does what `child` says.
+async fn world(
+    more: Value,
+    child: impl Fn(&ModelCall) -> Turn + Send + Sync + 'static,
+) -> (FakeModelServer, Home) {
+    let arguments = subagent(more);
+    let script = Script::respond(move |call| match (is_child(call), result(call)) {
+        (true, _) => child(call),
+        (false, None) => Turn::tool_calls([("subagent", arguments.clone())]),
+        (false, Some(result)) => Turn::text(&format!("It says: {result}")),
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    (server, home)
+}
+
+fn sessions(home: &Home) -> Vec<Value> {
+    let listed = home.run(&["session", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.succeeded().stdout).unwrap();
+    listed["sessions"].as_array().unwrap().clone()
+}
+
+fn child_of(home: &Home) -> Value {
+    let sessions = sessions(home);
+    let child = sessions
+        .iter()
+        .find(|session| session["parent_id"].is_string());
+    child.unwrap_or_else(|| panic!("{sessions:#?}")).clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subagent_works_in_its_parents_process_and_its_answer_is_the_calls_result() {
+    let (server, home) = world(json!({}), |_| Turn::text("There are 42.")).await;
+    let done = home.run(&["run", "how many files?"]);
+    let said = &done.succeeded().stdout;
+    assert!(said.contains("It says: There are 42."), "{said}");
+    assert_eq!(home.workers().len(), 1, "one process for the tree");
+    let child = child_of(&home);
+    assert_eq!(child["title"], "count files");
+    let id = child["session_id"].as_str().unwrap();
+    assert!(said.contains(&format!("session_id: {id}")), "{said}");
+    let shown = home.run(&["session", "show", id]);
+    assert!(
+        shown.succeeded().stdout.contains("There are 42."),
+        "{shown:#?}"
+    );
+    let calls = server.calls();
+    let child = calls.iter().find(|call| is_child(call)).unwrap();
+    assert!(
+        !child.tools.iter().any(|tool| tool.name == "subagent"),
+        "a subagent has none of its own"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_while_a_subagent_works_goes_on_with_the_same_one() {
+    // The child's command leaves a mark each time that it runs, and then waits for the file `go`.
+    let command = "echo x >> marks; until [ -e go ]; do sleep 0.05; done; cat marks | wc -l";
+    let (_server, home) = world(json!({}), move |call| match result(call) {
+        None => Turn::tool_calls([("bash", json!({ "command": command }))]),
+        Some(result) => Turn::text(&format!("saw {}", result.trim())),
+    })
+    .await;
+    let marks = home.project().join("marks");
+    let run = home.command(&["run", "how many files?"]).spawn().unwrap();
+    eventually("the child's command", || marks.exists().then_some(()));
+    let child = child_of(&home)["session_id"].clone();
+    signal(home.workers()[0], Signal::SIGKILL);
+    std::fs::write(home.project().join("go"), "").unwrap();
+    let done = finish(run);
+    let said = &done.succeeded().stdout;
+    assert!(said.contains("It says: saw"), "{done:#?}");
+    assert_eq!(
+        std::fs::read_to_string(&marks).unwrap(),
+        "x\n",
+        "no effect is doubled"
+    );
+    let children: Vec<Value> = sessions(&home)
+        .into_iter()
+        .filter(|session| session["parent_id"].is_string())
+        .collect();
+    assert_eq!(children.len(), 1, "{children:#?}");
+    assert_eq!(children[0]["session_id"], child);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_interrupts_the_parent_interrupts_the_child_that_it_waits_for() {
+    let (_server, home) = world(json!({}), |_| {
+        Turn::tool_calls([(
+            "bash",
+            json!({ "command": "echo begun > begun; sleep 600" }),
+        )])
+    })
+    .await;
+    let run = home.command(&["run", "how many files?"]).spawn().unwrap();
+    let begun = home.project().join("begun");
+    eventually("the child's command", || begun.exists().then_some(()));
+    signal(run.id(), Signal::SIGINT);
+    assert_eq!(finish(run).status, Some(130));
+    eventually("the child's end", || {
+        let idle = sessions(&home)
+            .iter()
+            .all(|session| session["status"] != "active");
+        idle.then_some(())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_background_subagent_tells_its_end_in_a_message_that_enters_the_conversation() {
+    let script = Script::respond(move |call| {
+        let texts: Vec<String> = call
+            .parts()
+            .filter_map(|part| match part {
+                SeenPart::Text(text) => Some(text.clone()),
+                _ => None,
+            })
+            .collect();
+        let told = texts
+            .iter()
+            .find(|text| text.contains("in the background has ended"));
+        match (is_child(call), result(call), told) {
+            (true, ..) => Turn::text("There are 42."),
+            (false, None, _) => {
+                Turn::tool_calls([("subagent", subagent(json!({ "background": true })))])
+            }
+            (false, Some(_), None) => Turn::text("I go on."),
+            (false, Some(_), Some(told)) => Turn::text(&format!("Told: {told}")),
+        }
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    home.run(&["run", "how many files?"]).succeeded();
+    let parent = eventually("what the parent was told", || {
+        let sessions = sessions(&home);
+        let parent = sessions
+            .iter()
+            .find(|session| !session["parent_id"].is_string())?;
+        let id = parent["session_id"].as_str()?.to_owned();
+        let shown = home
+            .run(&["session", "show", &id])
+            .succeeded()
+            .stdout
+            .clone();
+        shown
+            .contains("Told: A subagent that you began in the background has ended")
+            .then_some(shown)
+    });
+    assert!(parent.contains("There are 42."), "{parent}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_subagent_is_an_error_that_names_its_session_and_another_ones_child_is_refused() {
+    let (_server, home) = world(json!({}), |_| Turn::status(400).saying("no such thing")).await;
+    let done = home.run(&["run", "how many files?"]);
+    let said = &done.succeeded().stdout;
+    let id = child_of(&home)["session_id"].as_str().unwrap().to_owned();
+    assert!(
+        said.contains("could not go on") && said.contains(&format!("session_id: {id}")),
+        "{said}"
+    );
+    let (_server, home) = world(json!({ "session_id": id }), |_| Turn::text("never")).await;
+    let done = home.run(&["run", "how many files?"]);
+    assert!(
+        done.succeeded()
+            .stdout
+            .contains("is none of yours; yours are: none"),
+        "{done:#?}"
+    );
+}

@@ -1,0 +1,129 @@
+//! Children that nobody waits for: when one has ended, a message says so.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bezel_api_session::{Lane, LaneError, PromptError, SessionContext, SessionTree};
+use bezel_context::{Context, Spawner};
+use bezel_session_types::{
+    CommandId, Delivery, Entry, EntryBody, InvocationId, Message, SessionId, UserMessage,
+};
+use bezel_subagent_contract::{SubagentDetails, TOOL};
+use serde::Deserialize;
+
+use crate::tool::{Asked, Subagents};
+
+/// Entries that are read at once when an earlier process's children are looked for.
+const PAGE: usize = 200;
+
+/// Tells the parent when the child has ended, on a task of the facet.
+pub(crate) fn wait_for(subagents: Arc<Subagents>, parent: Lane, asked: Asked, spawner: &Spawner) {
+    spawner.spawn("background subagent", async move {
+        let cx = Context::background();
+        let outcome = match subagents.ended(&cx, &asked).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // The process ends, or the child is deleted: the next process looks again.
+                tracing::debug!(session = %asked.child, %error, "a background subagent is not waited for any more");
+                return;
+            }
+        };
+        let (_, text) = subagents.report(&cx, &asked.child, outcome.as_ref()).await;
+        let mut message = UserMessage::text(format!(
+            "{}\n\n{text}",
+            heading(&asked.invocation)
+        ));
+        message.synthetic = true;
+        let command = CommandId::new(format!("subagent-ended:{}", asked.invocation));
+        match parent.prompt(&cx, command, message, Delivery::Steer).await {
+            // In other words by an earlier process: it was told.
+            Ok(_) | Err(PromptError::Conflict(_)) => {}
+            Err(error) => {
+                tracing::warn!(session = %asked.child, %error, "the end of a background subagent was not told");
+            }
+        }
+    });
+}
+
+/// Begins the message that tells of a child's end, and is found again by it.
+fn heading(invocation: &InvocationId) -> String {
+    format!("A subagent that you began in the background has ended (call {invocation}).")
+}
+
+/// Waits again for the children that an earlier process began in the background and whose end was not told.
+pub(crate) async fn take_up(cx: SessionContext, subagents: Arc<Subagents>) {
+    let background = Context::background();
+    if cx
+        .connection
+        .wait_for(&background, |state| state.is_connected())
+        .await
+        .is_err()
+    {
+        return;
+    }
+    match subagents
+        .sessions
+        .children(&background, subagents.sessions.own())
+        .await
+    {
+        Ok(children) if children.is_empty() => return,
+        Ok(_) => {}
+        Err(error) => {
+            tracing::warn!(%error, "background subagents of an earlier process cannot be looked for");
+            return;
+        }
+    }
+    let left = match untold(&cx.agent.tree()).await {
+        Ok(left) => left,
+        Err(error) => {
+            tracing::warn!(%error, "background subagents of an earlier process cannot be looked for");
+            return;
+        }
+    };
+    for (invocation, child) in left {
+        let asked = Asked {
+            invocation,
+            child,
+            operation: None,
+        };
+        wait_for(Arc::clone(&subagents), cx.agent.main(), asked, cx.spawner());
+    }
+}
+
+/// The calls of the conversation that began a child in the background and whose end no message tells.
+async fn untold(tree: &SessionTree) -> Result<HashMap<InvocationId, SessionId>, LaneError> {
+    let mut begun: HashMap<InvocationId, SessionId> = HashMap::new();
+    let mut told: Vec<String> = Vec::new();
+    let mut before = None;
+    loop {
+        let (entries, more) = tree.recent(before.as_ref(), PAGE).await?;
+        entries
+            .iter()
+            .for_each(|entry| note(entry, &mut begun, &mut told));
+        match entries.first() {
+            Some(oldest) if more => before = Some(oldest.id.clone()),
+            _ => break,
+        }
+    }
+    begun.retain(|invocation, _| {
+        let heading = heading(invocation);
+        !told.iter().any(|text| text.starts_with(&heading))
+    });
+    Ok(begun)
+}
+
+fn note(entry: &Entry, begun: &mut HashMap<InvocationId, SessionId>, told: &mut Vec<String>) {
+    let EntryBody::Message { message } = &entry.body else {
+        return;
+    };
+    match &**message {
+        Message::ToolResult(result) if result.tool == TOOL && !result.is_error => {
+            let details = SubagentDetails::deserialize(&result.details).ok();
+            if let Some(details) = details.filter(|details| details.background) {
+                begun.insert(result.invocation_id.clone(), details.session_id);
+            }
+        }
+        Message::User(message) if message.synthetic => told.push(message.to_text()),
+        _ => {}
+    }
+}

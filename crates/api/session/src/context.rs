@@ -85,6 +85,7 @@ impl SessionContext {
                 backend.identity().session_id.clone(),
                 Arc::clone(&parts.tree),
                 &parts.server,
+                parts.connection.clone(),
             ),
             backend,
             server: parts.server.clone(),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bezel_context::Context;
-use bezel_rpc::{CallError, Remote};
+use bezel_rpc::{CallError, ConnectionState, ErrorCode, Remote, State};
 use bezel_session_types::{
     CommandId, Delivery, Entry, EntryBody, Message, OperationId, SessionId, UserMessage,
 };
@@ -24,11 +24,15 @@ use crate::events::AgentEventReceiver;
 /// Entries that are looked at for the last words of a session.
 const LOOKED_AT: usize = 64;
 
-/// The sessions, for one facet. Usable from a facet's setup on.
+/// The sessions, for one facet. The handle is there from a facet's setup on. What is asked of the server waits for
+/// the connection, and is asked again where the connection was lost before the answer: each call may be made
+/// twice. The connection comes once all facets are active, so a setup starts a task for such a call and does not
+/// wait for it.
 #[derive(Clone)]
 pub struct Sessions {
     own: SessionId,
     tree: Arc<dyn TreeBackend>,
+    connection: State<ConnectionState>,
     children: SessionChildrenClient,
     directory: SessionDirectoryClient,
     management: SessionManagementClient,
@@ -84,10 +88,16 @@ impl From<CallError<SessionError>> for SessionsError {
 }
 
 impl Sessions {
-    pub(crate) fn new(own: SessionId, tree: Arc<dyn TreeBackend>, server: &Remote) -> Self {
+    pub(crate) fn new(
+        own: SessionId,
+        tree: Arc<dyn TreeBackend>,
+        server: &Remote,
+        connection: State<ConnectionState>,
+    ) -> Self {
         Sessions {
             own,
             tree,
+            connection,
             children: server.use_service(),
             directory: server.use_service(),
             management: server.use_service(),
@@ -106,14 +116,16 @@ impl Sessions {
     pub async fn create(
         &self,
         cx: &Context,
-        options: CreateChild,
+        mut options: CreateChild,
     ) -> Result<SessionSummary, SessionsError> {
-        Ok(self.children.create(cx, options).await?)
+        options.session_id.get_or_insert_with(SessionId::generate);
+        self.asked(cx, || self.children.create(cx, options.clone()))
+            .await
     }
 
     /// All sessions of this tree, parents before their children, whether they are hosted or not.
     pub async fn tree(&self, cx: &Context) -> Result<Vec<SessionSummary>, SessionsError> {
-        Ok(self.children.tree(cx).await?)
+        self.asked(cx, || self.children.tree(cx)).await
     }
 
     /// What a session of this tree has begun itself, the oldest first.
@@ -139,15 +151,17 @@ impl Sessions {
         session_id: &SessionId,
         title: &str,
     ) -> Result<SessionSummary, SessionsError> {
-        let renamed = self
-            .management
-            .rename(cx, session_id.clone(), title.to_owned());
-        Ok(renamed.await?)
+        let rename = || {
+            self.management
+                .rename(cx, session_id.clone(), title.to_owned())
+        };
+        self.asked(cx, rename).await
     }
 
     /// Deletes a session with all that it began.
     pub async fn remove(&self, cx: &Context, session_id: &SessionId) -> Result<(), SessionsError> {
-        Ok(self.management.remove(cx, session_id.clone()).await?)
+        self.asked(cx, || self.management.remove(cx, session_id.clone()))
+            .await
     }
 
     /// The newest `limit` messages (at most 500) of a session, oldest first. Starts nothing.
@@ -157,10 +171,10 @@ impl Sessions {
         session_id: &SessionId,
         limit: u32,
     ) -> Result<Vec<Message>, SessionsError> {
-        Ok(self
-            .directory
-            .messages(cx, session_id.clone(), limit)
-            .await?)
+        self.asked(cx, || {
+            self.directory.messages(cx, session_id.clone(), limit)
+        })
+        .await
     }
 
     /// The text of the newest answer of a session; none where it has not answered with text. Starts nothing.
@@ -298,6 +312,25 @@ impl Sessions {
     /// hosted now.
     pub fn services(&self, session_id: &SessionId) -> Option<Remote> {
         self.tree.services(session_id)
+    }
+
+    /// Asks the server, when it can be reached, until there is an answer.
+    async fn asked<T, Asked>(
+        &self,
+        cx: &Context,
+        ask: impl Fn() -> Asked,
+    ) -> Result<T, SessionsError>
+    where
+        Asked: Future<Output = Result<T, CallError<SessionError>>>,
+    {
+        loop {
+            let connected = self.connection.wait_for(cx, ConnectionState::is_connected);
+            connected.await.map_err(|_| LaneError::Cancelled)?;
+            match ask().await {
+                Err(CallError::Rpc(error)) if error.code == ErrorCode::Disconnected => {}
+                answered => return Ok(answered?),
+            }
+        }
     }
 
     /// The lane of a session of this tree, where it is taken up.

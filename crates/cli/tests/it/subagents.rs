@@ -48,7 +48,7 @@ async fn world(
 fn sessions(home: &Home) -> Vec<Value> {
     let listed = home.run(&["session", "list", "--json"]);
     let listed: Value = serde_json::from_str(&listed.succeeded().stdout).unwrap();
-    listed["sessions"].as_array().unwrap().clone()
+    listed.as_array().unwrap().clone()
 }
 
 fn child_of(home: &Home) -> Value {
@@ -160,7 +160,12 @@ async fn a_background_subagent_tells_its_end_in_a_message_that_enters_the_conver
     });
     let server = FakeModelServer::start(script).await.unwrap();
     let home = home_with(&server, WireFormat::OpenAiChat, "openai");
-    home.run(&["run", "how many files?"]).succeeded();
+    let done = home.run(&["run", "how many files?"]);
+    assert!(
+        !done.succeeded().stderr.contains("did not arrive"),
+        "{}",
+        done.stderr
+    );
     let parent = eventually("what the parent was told", || {
         let sessions = sessions(&home);
         let parent = sessions

@@ -12,9 +12,9 @@ use bezel_api_session::backend::{AgentBackend, TreeBackend};
 use bezel_api_session::{HostedSession, LaneError, SessionsError};
 use bezel_context::{Context, Spawner, Task};
 use bezel_plugin::Failure;
-use bezel_rpc::{ConnectionState, Remote, ServiceTable, State};
+use bezel_rpc::{CallError, ConnectionState, ErrorCode, Remote, ServiceTable, State};
 use bezel_session_types::SessionId;
-use bezel_sessions_contract::{ChildEnd, ChildrenState, SessionChildrenClient};
+use bezel_sessions_contract::{ChildEnd, ChildStart, ChildrenState, SessionChildrenClient};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -66,7 +66,23 @@ struct Members {
 #[derive(Clone)]
 struct Root {
     children: SessionChildrenClient,
+    connection: State<ConnectionState>,
     spawner: Spawner,
+}
+
+impl Root {
+    /// Claims a child, when the server can be reached: a claim whose answer was lost is answered again.
+    async fn claim(&self, session_id: &SessionId) -> Result<ChildStart, SessionsError> {
+        let cx = Context::background();
+        loop {
+            let connected = self.connection.wait_for(&cx, ConnectionState::is_connected);
+            connected.await.map_err(|_| LaneError::Cancelled)?;
+            match self.children.claim(&cx, session_id.clone()).await {
+                Err(CallError::Rpc(error)) if error.code == ErrorCode::Disconnected => {}
+                answered => return Ok(answered?),
+            }
+        }
+    }
 }
 
 /// A session that lives here.
@@ -158,6 +174,7 @@ impl WorkerTree {
         let children: SessionChildrenClient = server.use_service();
         self.lock().root = Some(Root {
             children: children.clone(),
+            connection: connection.clone(),
             spawner: spawner.clone(),
         });
         let (tree, told) = (self.clone(), children.clone());
@@ -236,8 +253,7 @@ impl WorkerTree {
         let root = root.ok_or_else(|| SessionsError::NotFound {
             session_id: session_id.clone(),
         })?;
-        let cx = Context::background();
-        let start = root.children.claim(&cx, session_id.clone()).await?;
+        let start = root.claim(session_id).await?;
         match self.0.starts.start(self.clone(), start.0).await {
             Ok(running) => Ok(self.keep(&root, session_id, running)),
             Err(error) => {

@@ -161,7 +161,8 @@ impl Run<'_, '_> {
                 now = items.changed() => {
                     self.tell(transcript, follower, &now).await?;
                     // An operation that stopped for a full disk was settled once already before it went on.
-                    settled = now.settled.as_ref() == Some(&admitted.operation);
+                    // One that began after it may be told in its place: ids are in the order of their making.
+                    settled = now.settled.as_ref().is_some_and(|last| *last >= admitted.operation);
                     if settled && whole(follower) {
                         return Ok(());
                     }

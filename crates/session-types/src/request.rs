@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::InvocationId;
+use crate::{InvocationId, SessionId};
 
 /// A request that waits for its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -12,6 +12,9 @@ pub struct PendingRequest<Request> {
     pub id: InvocationId,
     /// What is asked.
     pub request: Request,
+    /// The session that asks, where it is not the one in whose list this stands but one that it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asker: Option<SessionId>,
 }
 
 /// What became of an answer.

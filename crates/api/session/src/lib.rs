@@ -139,6 +139,7 @@ mod catalogue;
 mod context;
 mod engine;
 mod events;
+mod gathered;
 mod hooks;
 mod prompt;
 mod requests;
@@ -164,6 +165,7 @@ pub use engine::{
     Capabilities, Capability, Engine, EngineError, EngineSession, EngineStart, Unsupported,
 };
 pub use events::{AgentEvent, AgentEventReceiver, AgentEvents, EventBody};
+pub use gathered::{Gathered, Gathering};
 pub use hooks::{
     ApproveTool, BeforeTool, CompactionVerdict, Hooks, NavigationVerdict, PendingCompaction,
     PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolApproval, ToolCallView,

@@ -203,6 +203,7 @@ fn read_pending<Request: RequestValue>(
         Ok(request) => Some(PendingRequest {
             id: waiting.id.clone(),
             request,
+            asker: None,
         }),
         Err(error) => {
             tracing::warn!(id = %waiting.id, %error, "a pending request cannot be read and is not shown");

@@ -165,6 +165,7 @@ mod tests {
     fn a_question_needs_no_name_where_one_waits_and_a_part_of_one_where_several_do() {
         let question = |id: &str| PendingQuestion {
             id: InvocationId::new(id),
+            asker: None,
             request: QuestionRequest {
                 question: String::new(),
                 options: Vec::new(),

@@ -203,3 +203,70 @@ async fn a_failed_subagent_is_an_error_that_names_its_session_and_another_ones_c
         "{done:#?}"
     );
 }
+
+/// A run in which the child does what needs a person, and what the run told of it.
+fn begin(home: &Home, arguments: &[&str], kind: &str) -> (std::process::Child, Value) {
+    use std::io::BufRead as _;
+    let mut run = home.command(arguments).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(run.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(&format!(r#""type":"{kind}""#)) {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "{:#?}", finish(run));
+    }
+    // The rest is read, so that the run is not held up by a full pipe.
+    std::thread::spawn(move || lines.lines().count());
+    (run, serde_json::from_str(&line).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opencode_32_what_a_child_asks_reaches_the_clients_of_its_root_and_is_answered_there() {
+    let question =
+        json!({ "question": "Which?", "options": [{ "label": "Red" }, { "label": "Blue" }] });
+    let (_server, home) = world(json!({}), move |call| match result(call) {
+        None => Turn::tool_calls([("question", question.clone())]),
+        Some(result) => Turn::text(&format!("child heard: {result}")),
+    })
+    .await;
+    let (run, told) = begin(&home, &["run", "--json", "how many files?"], "question");
+    let root = told["session_id"].as_str().unwrap().to_owned();
+    let child = child_of(&home)["session_id"].as_str().unwrap().to_owned();
+    assert_ne!(root, child, "the run tells of its own session");
+    home.run(&["session", "answer", &root, "--option", "2"])
+        .succeeded();
+    assert_eq!(finish(run).status, Some(0));
+    let shown = home.run(&["session", "show", &root]);
+    assert!(
+        shown
+            .succeeded()
+            .stdout
+            .contains("child heard: User selected: 2. Blue"),
+        "{shown:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opencode_32_what_a_child_needs_leave_for_is_asked_at_its_root() {
+    let (_server, home) = world(json!({}), move |call| match result(call) {
+        None => Turn::tool_calls([("write", json!({ "path": "made.txt", "content": "x" }))]),
+        Some(result) => Turn::text(&format!("child heard: {result}")),
+    })
+    .await;
+    let arguments = [
+        "run",
+        "--json",
+        "--permission-mode",
+        "ask",
+        "how many files?",
+    ];
+    let (run, told) = begin(&home, &arguments, "permission");
+    let root = told["session_id"].as_str().unwrap().to_owned();
+    assert!(!home.project().join("made.txt").exists());
+    home.run(&["session", "permit", &root, "--reply", "once"])
+        .succeeded();
+    assert_eq!(finish(run).status, Some(0));
+    assert_eq!(
+        std::fs::read_to_string(home.project().join("made.txt")).unwrap(),
+        "x"
+    );
+}

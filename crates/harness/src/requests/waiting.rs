@@ -46,6 +46,7 @@ impl Channels {
                 channel.push(PendingRequest {
                     id: asked.invocation_id.clone(),
                     request: Arc::clone(&asked.request),
+                    asker: None,
                 });
             }
         }
@@ -109,6 +110,7 @@ impl Channel {
             let shown = PendingRequest {
                 id: asked.invocation_id.clone(),
                 request: Arc::clone(&asked.request),
+                asker: None,
             };
             longer.insert(at, shown);
             *pending = longer.into();

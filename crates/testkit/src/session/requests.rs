@@ -73,6 +73,7 @@ impl FakeRequests {
                     longer.push(PendingRequest {
                         id: invocation.clone(),
                         request: Arc::new(request),
+                        asker: None,
                     });
                     *pending = longer.into();
                 });

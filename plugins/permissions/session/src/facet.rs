@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bezel_api_session::{
-    DurableRequestDefinition, Facet, FacetError, Namespace, SessionContext, SessionFacet,
+    DurableRequestDefinition, Facet, FacetError, Gathered, Gathering, Namespace, SessionContext,
+    SessionFacet,
 };
 use bezel_permissions_contract::{
-    Ask, PermissionMode, PermissionsClient, PermissionsState, Reply, Rule,
+    Ask, PendingAsk, PermissionMode, PermissionsClient, PermissionsState, Reply, Rule,
 };
 use bezel_sessions_contract::SessionRecordClient;
 use serde::Deserialize;
@@ -78,7 +79,19 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
             draft.set("plan mode", PLAN);
         }
     });
+    let of_all = Gathered::follow(
+        &cx.session,
+        cx.spawner(),
+        approver.requests().pending(),
+        Gathering {
+            of: |child: &PermissionsClient| child.asks(),
+            mark: |ask: &mut PendingAsk, child| {
+                ask.asker.get_or_insert_with(|| child.clone());
+            },
+        },
+    );
     cx.provide(PermissionsClient::new(PermissionsService {
+        of_all,
         approver: Arc::clone(&approver),
         cell,
         record: cx.server.use_service::<SessionRecordClient>(),

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use bezel_api_session::{PromptDraft, SubmitError};
+use bezel_api_session::{Gathered, PromptDraft, SubmitError};
 use bezel_context::Context;
 use bezel_permissions_contract::{
-    PendingAsk, PermissionMode, Permissions, PermissionsError, PermissionsState, Reply, ReplyError,
-    Rule,
+    PendingAsk, PermissionMode, Permissions, PermissionsClient, PermissionsError, PermissionsState,
+    Reply, ReplyError, Rule,
 };
 use bezel_plugin::Contribution;
-use bezel_rpc::{State, StateCell};
+use bezel_rpc::{CallError, State, StateCell};
 use bezel_session_types::{InvocationId, SubmitOutcome};
 use bezel_sessions_contract::SessionRecordClient;
 
@@ -18,6 +18,8 @@ use crate::approver::Approver;
 pub(crate) struct PermissionsService {
     pub(crate) approver: Arc<Approver>,
     pub(crate) cell: StateCell<PermissionsState>,
+    /// What this session and those that it began ask.
+    pub(crate) of_all: Gathered<PendingAsk, PermissionsClient>,
     pub(crate) record: SessionRecordClient,
     /// What the model reads of the mode.
     pub(crate) prompt: Contribution<PromptDraft>,
@@ -29,7 +31,7 @@ impl Permissions for PermissionsService {
     }
 
     fn asks(&self) -> State<Vec<PendingAsk>> {
-        self.approver.requests().pending()
+        self.of_all.state()
     }
 
     async fn set_mode(&self, cx: &Context, mode: PermissionMode) -> Result<(), PermissionsError> {
@@ -40,6 +42,20 @@ impl Permissions for PermissionsService {
         self.cell.update(cx, |state| state.mode = mode);
         self.prompt.changed();
         self.approver.reconsider().await;
+        // No session does more unasked than the one that began it.
+        for child in self.of_all.clients() {
+            if child
+                .state()
+                .ready(cx)
+                .await
+                .is_ok_and(|state| state.mode > mode)
+                && let Err(error) = child.set_mode(cx, mode).await
+            {
+                return Err(PermissionsError::Record {
+                    message: format!("a subagent keeps a wider mode: {error}"),
+                });
+            }
+        }
         Ok(())
     }
 
@@ -49,6 +65,15 @@ impl Permissions for PermissionsService {
         id: InvocationId,
         reply: Reply,
     ) -> Result<SubmitOutcome, ReplyError> {
+        if let Some(child) = self.of_all.whose(|ask| ask.id == id) {
+            let replied = child.reply(cx, id, reply).await;
+            return replied.map_err(|error| match error {
+                CallError::Service(error) => error,
+                CallError::Rpc(error) => ReplyError::Storage {
+                    message: error.to_string(),
+                },
+            });
+        }
         let requests = self.approver.requests();
         if matches!(reply, Reply::Session | Reply::Always) {
             let pending = requests.pending().get();

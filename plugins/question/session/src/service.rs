@@ -1,18 +1,22 @@
 //! What clients see of the questions.
 
-use bezel_api_session::{DurableRequests, SubmitError};
+use bezel_api_session::{DurableRequests, Gathered, SubmitError};
 use bezel_context::Context;
 use bezel_question_contract::{
-    AnswerError, PendingQuestion, QuestionRequest, QuestionResponse, Questions,
+    AnswerError, PendingQuestion, QuestionRequest, QuestionResponse, Questions, QuestionsClient,
 };
-use bezel_rpc::State;
+use bezel_rpc::{CallError, State};
 use bezel_session_types::{InvocationId, SubmitOutcome};
 
-pub(crate) struct QuestionService(pub(crate) DurableRequests<QuestionRequest, QuestionResponse>);
+pub(crate) struct QuestionService {
+    pub(crate) requests: DurableRequests<QuestionRequest, QuestionResponse>,
+    /// The questions of this session and of those that it began.
+    pub(crate) of_all: Gathered<PendingQuestion, QuestionsClient>,
+}
 
 impl Questions for QuestionService {
     fn pending(&self) -> State<Vec<PendingQuestion>> {
-        self.0.pending()
+        self.of_all.state()
     }
 
     async fn submit_answer(
@@ -21,8 +25,17 @@ impl Questions for QuestionService {
         id: InvocationId,
         response: QuestionResponse,
     ) -> Result<SubmitOutcome, AnswerError> {
+        if let Some(child) = self.of_all.whose(|question| question.id == id) {
+            let answered = child.submit_answer(cx, id, response).await;
+            return answered.map_err(|error| match error {
+                CallError::Service(error) => error,
+                CallError::Rpc(error) => AnswerError::Storage {
+                    message: error.to_string(),
+                },
+            });
+        }
         if let QuestionResponse::Selected { index } = response {
-            let pending = self.0.pending().get();
+            let pending = self.requests.pending().get();
             let Some(asked) = pending.iter().find(|question| question.id == id) else {
                 return Ok(SubmitOutcome::NotPending);
             };
@@ -32,7 +45,7 @@ impl Questions for QuestionService {
                 return Err(AnswerError::NoSuchOption { number, count });
             }
         }
-        self.0
+        self.requests
             .submit(cx, &id, &response)
             .await
             .map_err(|error| match error {

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use bezel_api_tui::{Answer, Ask, AskOption, Toast, TuiContext, Ui};
 use bezel_context::{CancelHandle, Context};
-use bezel_question_contract::{
-    PendingQuestion, QuestionRequest, QuestionResponse, QuestionsClient,
-};
+use bezel_question_contract::{PendingQuestion, QuestionResponse, QuestionsClient};
 use bezel_rpc::{AttachmentState, State};
 use bezel_session_types::{InvocationId, SubmitOutcome};
 use tokio::sync::Notify;
@@ -66,9 +64,9 @@ fn waiting(
 
 /// Asks until the answer is taken, or is no longer wanted.
 async fn ask(cx: &Context, ui: &Ui, questions: &QuestionsClient, question: PendingQuestion) {
-    let PendingQuestion { id, request } = question;
+    let id = question.id.clone();
     loop {
-        let Some(answer) = ui.ask(cx, dialog(&request)).await else {
+        let Some(answer) = ui.ask(cx, dialog(&question)).await else {
             return;
         };
         let response = match answer {
@@ -94,8 +92,13 @@ async fn ask(cx: &Context, ui: &Ui, questions: &QuestionsClient, question: Pendi
     }
 }
 
-fn dialog(request: &QuestionRequest) -> Ask {
-    let mut ask = Ask::new("Question", request.question.as_str());
+fn dialog(question: &PendingQuestion) -> Ask {
+    let title = match question.asker {
+        Some(_) => "Question of a subagent",
+        None => "Question",
+    };
+    let request = &question.request;
+    let mut ask = Ask::new(title, request.question.as_str());
     for option in &request.options {
         let detail = option.description.as_deref().unwrap_or_default();
         ask = ask.option(AskOption::new(option.label.as_str()).detail(detail));

@@ -318,6 +318,22 @@ pub(crate) fn add_commands(cx: &TuiContext, desk: &Desk, clock: &Clock) {
     );
     let own = desk.clone();
     cx.commands.add(
+        Command::new("sessions.open", "Open a session")
+            .description("The one that the command is given as `session_id`: for other commands")
+            .hidden()
+            .run(move |cx, arguments| {
+                let desk = own.clone();
+                async move {
+                    let named = arguments.value.get("session_id").and_then(|id| id.as_str());
+                    match named {
+                        Some(id) => Ok(desk.open(&cx, SessionId::new(id)).await?),
+                        None => Err("which session is to be opened was not said".into()),
+                    }
+                }
+            }),
+    );
+    let own = desk.clone();
+    cx.commands.add(
         Command::new("sessions.restart", "Start the session's process again")
             .description("For one that stopped, or after a change of the configuration; not while something runs in it")
             .slash("restart")

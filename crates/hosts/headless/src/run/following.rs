@@ -81,7 +81,7 @@ impl Run<'_, '_> {
         let Some(session_id) = self.session.clone() else {
             return Ok(());
         };
-        for PendingQuestion { id, request } in asked {
+        for PendingQuestion { id, request, .. } in asked {
             if !self.asked.insert(id.clone()) {
                 continue;
             }

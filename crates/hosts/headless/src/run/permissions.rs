@@ -19,7 +19,7 @@ impl Run<'_, '_> {
         let (Some(session_id), Some(permissions)) = (self.session.clone(), permissions) else {
             return Ok(());
         };
-        for PendingAsk { id, request } in asks {
+        for PendingAsk { id, request, .. } in asks {
             if !self.permissions_told.insert(id.clone()) {
                 continue;
             }

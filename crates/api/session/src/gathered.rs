@@ -1,0 +1,152 @@
+//! One list of a session and of all that it began: what waits for a person in a child is found at its parent.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bezel_context::{Context, Spawner};
+use bezel_rpc::{ServiceClient, State, StateCell, StateValue, Subscription};
+use bezel_session_types::SessionId;
+use tokio::sync::{Notify, watch};
+
+use crate::sessions::{HostedSession, Sessions};
+
+/// A list of this session, and after it the same list of each child that is hosted, which has gathered those of
+/// its own children.
+pub struct Gathered<T, C> {
+    state: State<Vec<T>>,
+    children: Arc<Mutex<HashMap<SessionId, Child<T, C>>>>,
+}
+
+impl<T, C> Clone for Gathered<T, C> {
+    fn clone(&self) -> Self {
+        Gathered {
+            state: self.state.clone(),
+            children: Arc::clone(&self.children),
+        }
+    }
+}
+
+struct Child<T, C> {
+    client: C,
+    list: State<Vec<T>>,
+    _changes: Subscription,
+}
+
+/// How a list is had of a service, and what is noted at what came from a child.
+pub struct Gathering<T, C> {
+    /// The list of a child.
+    pub of: fn(&C) -> State<Vec<T>>,
+    /// Notes whose it is, unless somebody has.
+    pub mark: fn(&mut T, &SessionId),
+}
+
+impl<T, C> Gathered<T, C>
+where
+    T: Clone,
+    Vec<T>: StateValue,
+    C: ServiceClient,
+{
+    /// Gathers until the facet of `spawner` ends.
+    pub fn follow(
+        sessions: &Sessions,
+        spawner: &Spawner,
+        own: State<Vec<T>>,
+        gathering: Gathering<T, C>,
+    ) -> Self {
+        let cell = StateCell::new((*own.get()).clone());
+        let gathered = Gathered {
+            state: cell.state(),
+            children: Arc::default(),
+        };
+        let (changed, sessions, children) =
+            (Arc::new(Notify::new()), sessions.clone(), gathered.clone());
+        spawner.spawn("lists of children", async move {
+            let told = Arc::clone(&changed);
+            let _own_changes = own.subscribe(move |_, _| told.notify_one());
+            let mut hosted = sessions.hosted();
+            loop {
+                children.update(&sessions, &mut hosted, &gathering, &changed);
+                let mut all = (*own.get()).clone();
+                children.append(&mut all, &gathering);
+                cell.set(&Context::background(), all);
+                tokio::select! {
+                    () = changed.notified() => {}
+                    hosted = hosted.changed() => if hosted.is_err() { return },
+                }
+            }
+        });
+        gathered
+    }
+
+    /// The list of all. Fit for a contract.
+    pub fn state(&self) -> State<Vec<T>> {
+        self.state.clone()
+    }
+
+    /// The services of the children that are hosted.
+    pub fn clients(&self) -> Vec<C> {
+        let children = self.lock();
+        children
+            .values()
+            .map(|child| child.client.clone())
+            .collect()
+    }
+
+    /// The child in whose list there is such a thing.
+    pub fn whose(&self, is_meant: impl Fn(&T) -> bool) -> Option<C> {
+        let children = self.lock();
+        let found = children
+            .values()
+            .find(|child| child.list.get().iter().any(&is_meant));
+        found.map(|child| child.client.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Child<T, C>>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(
+        &self,
+        sessions: &Sessions,
+        hosted: &mut watch::Receiver<Arc<[HostedSession]>>,
+        gathering: &Gathering<T, C>,
+        changed: &Arc<Notify>,
+    ) {
+        let hosted = Arc::clone(&hosted.borrow_and_update());
+        let own = |session: &&HostedSession| session.parent_id.as_ref() == Some(sessions.own());
+        let there: Vec<&SessionId> = hosted
+            .iter()
+            .filter(own)
+            .map(|one| &one.session_id)
+            .collect();
+        let mut children = self.lock();
+        children.retain(|child, _| there.contains(&child));
+        for child in there {
+            if children.contains_key(child) {
+                continue;
+            }
+            let Some(services) = sessions.services(child) else {
+                continue;
+            };
+            let client: C = services.use_service();
+            let (list, told) = ((gathering.of)(&client), Arc::clone(changed));
+            let child_list = Child {
+                _changes: list.subscribe(move |_, _| told.notify_one()),
+                client,
+                list,
+            };
+            children.insert(child.clone(), child_list);
+        }
+    }
+
+    fn append(&self, all: &mut Vec<T>, gathering: &Gathering<T, C>) {
+        let children = self.lock();
+        let mut by_age: Vec<_> = children.iter().collect();
+        by_age.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (id, child) in by_age {
+            let mut list = (*child.list.get()).clone();
+            list.iter_mut().for_each(|one| (gathering.mark)(one, id));
+            all.append(&mut list);
+        }
+    }
+}

@@ -21,13 +21,15 @@ mod schema;
 mod store;
 mod sync;
 mod transaction;
+mod view;
 
 pub use error::{CommitError, OpenError, ReadError};
 pub use fork::{ForkError, ForkOrigin, ForkScope, fork};
 pub use package::{Package, PackageError, PackageFacts};
-pub use queries::{JournalRow, Page, Queries, UsageTotals};
+pub use queries::{JournalBounds, JournalRow, Page, Queries, UsageTotals};
 pub use reader::Reader;
 pub use store::Store;
 pub use transaction::{
     Committed, InboxRow, JournalEvent, NewEntry, NewInboxRow, Receipt, Transaction, UsageRow,
 };
+pub use view::view;

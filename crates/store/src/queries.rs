@@ -44,6 +44,15 @@ pub struct JournalRow {
     pub body: Value,
 }
 
+/// The ends of what a session's journal covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalBounds {
+    /// The place of the oldest event; none in an empty journal.
+    pub oldest: Option<u64>,
+    /// The greatest sequence number of an entry or an event. Neither is ever deleted, so it never falls.
+    pub newest: u64,
+}
+
 /// The ledger, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct UsageTotals {
@@ -331,6 +340,22 @@ impl<'connection> Queries<'connection> {
                     created_at: row.get(1)?,
                     kind: row.get(2)?,
                     body: json(row, 3)?,
+                })
+            },
+        )
+    }
+
+    /// Where the journal begins and how far the session has come.
+    pub fn journal_bounds(&self) -> Result<JournalBounds, ReadError> {
+        self.one(
+            "SELECT (SELECT min(seq) FROM journal),
+                    max(coalesce((SELECT max(seq) FROM journal), 0),
+                        coalesce((SELECT max(seq) FROM entries), 0))",
+            [],
+            |row| {
+                Ok(JournalBounds {
+                    oldest: row.get::<_, Option<i64>>(0)?.map(|seq| seq as u64),
+                    newest: row.get::<_, i64>(1)? as u64,
                 })
             },
         )

@@ -22,6 +22,8 @@ type Project<T> = dyn Fn(&T, &Principal) -> T + Send + Sync;
 /// Makes a cell per set of rights, so that each is encoded once, not per client.
 pub(crate) struct Projector<T> {
     project: Box<Project<T>>,
+    /// One projection for each connection, whatever its rights.
+    each: bool,
     // A plain mutex: held to look a projection up, never across an await.
     views: Mutex<Vec<(Principal, Weak<View<T>>)>>,
 }
@@ -58,8 +60,22 @@ impl<T: StateValue> StateCell<T> {
         initial: T,
         project: impl Fn(&T, &Principal) -> T + Send + Sync + 'static,
     ) -> Self {
+        Self::with_projector(initial, Box::new(project), false)
+    }
+
+    /// The same for what differs from connection to connection: `project` may look at the client id. Costs a
+    /// copy of the value and an encoding for each.
+    pub fn projected_to_each(
+        initial: T,
+        project: impl Fn(&T, &Principal) -> T + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_projector(initial, Box::new(project), true)
+    }
+
+    fn with_projector(initial: T, project: Box<Project<T>>, each: bool) -> Self {
         let projector = Projector {
-            project: Box::new(project),
+            project,
+            each,
             views: Mutex::default(),
         };
         StateCell {
@@ -104,6 +120,14 @@ impl<T: StateValue> StateCell<T> {
             self.core.announce();
         }
         result
+    }
+
+    /// Projects anew, where what `project` looks at changed and is not the value itself. Who sees what they saw
+    /// before hears nothing.
+    pub fn refresh(&self, cx: &Context) {
+        let writer = self.core.writer();
+        self.core.refresh_projections(cx.trace());
+        drop(writer);
     }
 
     /// Adds `text` to the end of the string at `path`. Costs what it adds.
@@ -204,6 +228,7 @@ impl<T: StateValue> Projector<T> {
             other.owner == principal.owner
                 && other.workspaces == principal.workspaces
                 && other.scopes == principal.scopes
+                && (!self.each || other.client == principal.client)
         };
         if let Some(view) = views
             .iter()

@@ -282,4 +282,45 @@ on_every_transport! {
         assert!(!bob.tap.received().iter().any(|(_, payload)| payload.contains("owner-ann")));
         assert_eq!(count(&bob.tap.received(), "state"), 1);
     }
+
+    async fn a_cell_projected_to_each_follows_what_the_projection_looks_at(stage: Stage) {
+        use std::collections::BTreeMap;
+        use std::sync::{Arc, Mutex};
+        use bezel_rpc::service;
+        #[service("own", version = "1.0")]
+        trait Own {
+            fn name(&self) -> bezel_rpc::State<String>;
+        }
+        struct Names(StateCell<String>);
+        impl Own for Names {
+            fn name(&self) -> bezel_rpc::State<String> {
+                self.0.state()
+            }
+        }
+        let cx = Context::background();
+        let known: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+        let looked = Arc::clone(&known);
+        let cell = StateCell::projected_to_each(String::new(), move |_, who| {
+            looked.lock().expect("nobody panics").get(who.client.as_str()).cloned().unwrap_or_default()
+        });
+        stage.table.provide(OwnClient::new(Names(cell.clone())).exposed()).expect("it is the first");
+        // The same rights, two connections.
+        let (one, two) = (stage.client("ann").await, stage.client("ann").await);
+        let name = |client: &crate::stage::Client| client.link.server().use_service::<OwnClient>().name();
+        let (ones, twos) = (name(&one), name(&two));
+        for state in [&ones, &twos] {
+            assert_eq!(*within(state.ready(&cx)).await.expect("no deadline"), "");
+        }
+        two.tap.forget();
+        let id = one.link.client_id().expect("it is connected").to_string();
+        known.lock().expect("nobody panics").insert(id, "one's".into());
+        cell.refresh(&cx);
+        assert_eq!(*within(ones.wait_for(&cx, |name| !name.is_empty())).await.expect("no deadline"), "one's");
+        let id = two.link.client_id().expect("it is connected").to_string();
+        known.lock().expect("nobody panics").insert(id, "two's".into());
+        cell.refresh(&cx);
+        assert_eq!(*within(twos.wait_for(&cx, |name| !name.is_empty())).await.expect("no deadline"), "two's");
+        assert!(!two.tap.received().iter().any(|(_, payload)| payload.contains("one's")));
+        assert_eq!(*ones.get(), "one's");
+    }
 }

@@ -4,6 +4,8 @@
 //! new one is a visible diff. The *walls* say which arrows may exist at all, whatever the golden
 //! file holds.
 
+#[cfg(test)]
+mod cycles;
 mod golden;
 mod graph;
 mod layer;

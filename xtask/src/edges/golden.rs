@@ -35,7 +35,7 @@ pub(crate) fn difference(expected: &str, actual: &str) -> Vec<String> {
 }
 
 /// Each crate, and each arrow as `crate -> crate`.
-fn arrows(text: &str) -> BTreeSet<String> {
+pub(super) fn arrows(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut from = "";
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -260,6 +260,18 @@ pub enum ScopeName {
 pub enum SessionCommand {
     /// List sessions, newest first
     List {
+        /// Archived sessions, and those that sessions began, too
+        #[arg(long, conflicts_with = "archived")]
+        all: bool,
+        /// Only those whose title holds this text, in any case
+        #[arg(long, value_name = "TEXT")]
+        search: Option<String>,
+        /// Only archived sessions
+        #[arg(long)]
+        archived: bool,
+        /// Those that sessions began too
+        #[arg(long)]
+        children: bool,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -281,6 +293,24 @@ pub enum SessionCommand {
         id: String,
         /// The new title
         title: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put a session away, with all that it began: lists leave it out
+    ///
+    /// Nothing of it is deleted. Opening it takes it back.
+    Archive {
+        /// The session's id, or the beginning or end of one
+        id: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a session back that was archived
+    Unarchive {
+        /// The session's id, or the beginning or end of one
+        id: String,
         /// As JSON
         #[arg(long)]
         json: bool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bezel_context::{Cancelled, ClientId, Context, Principal};
 use bezel_plugin::FacetScope;
-use bezel_session_types::{Message, ModelRef, PermissionMode, SessionId, ThinkingLevel};
+use bezel_session_types::{ModelRef, PermissionMode, SessionId, ThinkingLevel};
 
 use crate::children::Children;
 use crate::host::FleetBackend;
@@ -25,7 +25,7 @@ pub struct Fleet {
 /// The sessions of this server. Copies of records come out of it, never the records or what stores them.
 #[derive(Clone)]
 pub struct ManagedSessions {
-    backend: Arc<dyn FleetBackend>,
+    pub(crate) backend: Arc<dyn FleetBackend>,
     scope: FacetScope,
 }
 
@@ -125,7 +125,12 @@ impl ManagedSessions {
 
     /// The session whose own worker makes this call; `None` for everybody else.
     pub fn of_worker(&self, cx: &Context) -> Option<ManagedSession> {
-        self.backend.of_worker(cx)
+        self.of_client(&cx.principal()?.client)
+    }
+
+    /// The session whose own worker is connected as `client`; `None` for everybody else.
+    pub fn of_client(&self, client: &ClientId) -> Option<ManagedSession> {
+        self.backend.of_worker(client)
     }
 
     /// Calls `listener` for every change from now on, in order, until the facet ends. It must not wait.
@@ -185,7 +190,32 @@ impl ManagedSessions {
             .await
     }
 
-    /// Records the model and the thinking level that its worker chose.
+    /// Puts the session and all that it began away, or takes them and what began it back: a child is never
+    /// listed under a parent that is put away. One in which something runs is not put away.
+    pub async fn archive(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        archived: bool,
+    ) -> Result<ManagedSession, FleetError> {
+        self.backend.archive(cx, session_id.clone(), archived).await
+    }
+
+    /// Records the agent that the session runs from now on; none for the configured one. Whether there is such
+    /// an agent, its worker knows.
+    pub async fn switch_agent(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        agent: Option<String>,
+    ) -> Result<ManagedSession, FleetError> {
+        self.backend
+            .switch_agent(cx, session_id.clone(), agent)
+            .await
+    }
+
+    /// Records the model and the thinking level that the session uses from now on. Whether there is such a
+    /// model, its worker knows.
     pub async fn switch_model(
         &self,
         cx: &Context,
@@ -226,16 +256,6 @@ impl ManagedSessions {
     /// Asks the session's worker to end, and ends it after the policy's grace. Resolves once it is gone.
     pub async fn stop(&self, cx: &Context, session_id: &SessionId) -> Result<(), FleetError> {
         self.backend.stop(cx, session_id.clone()).await
-    }
-
-    /// The newest `limit` messages of the main lane, oldest first. Starts no worker.
-    pub async fn messages(
-        &self,
-        cx: &Context,
-        session_id: &SessionId,
-        limit: usize,
-    ) -> Result<Vec<Message>, FleetError> {
-        self.backend.messages(cx, session_id.clone(), limit).await
     }
 
     /// A place for a session that the worker of `of` makes of its own: the id that it will have, and the

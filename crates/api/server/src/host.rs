@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bezel_context::{ClientId, Context, Principal};
 use bezel_plugin::{FacetScope, Registry};
 use bezel_session_types::{
-    CheckSummary, ImportSummary, Message, ModelRef, PermissionMode, SessionId, SessionSize,
-    ThinkingLevel,
+    CheckSummary, Entry, EntryId, HistoryPage, HistoryRange, ImportSummary, JournalPage, Message,
+    ModelRef, ModelView, PermissionMode, SessionId, SessionSize, ThinkingLevel,
 };
 use futures::future::BoxFuture;
 
@@ -28,7 +28,7 @@ pub type Subscription = Box<dyn Send>;
 pub type FleetResult<T> = BoxFuture<'static, Result<T, FleetError>>;
 
 /// Records, workers and attachments.
-pub trait FleetBackend: Send + Sync + 'static {
+pub trait FleetBackend: ReadingBackend {
     /// All sessions, the newest change first.
     fn snapshot(&self) -> Vec<ManagedSession>;
     /// Whether a principal may reach a session.
@@ -41,8 +41,8 @@ pub trait FleetBackend: Send + Sync + 'static {
         cx: &Context,
         session_id: &SessionId,
     ) -> Result<ManagedSession, FleetError>;
-    /// The session whose worker makes this call.
-    fn of_worker(&self, cx: &Context) -> Option<ManagedSession>;
+    /// The session whose worker is connected so.
+    fn of_worker(&self, client: &ClientId) -> Option<ManagedSession>;
     /// Subscribes to changes.
     fn on_changed(&self, listener: ChangeListener) -> Subscription;
     /// The registered workspace of a directory.
@@ -61,6 +61,20 @@ pub trait FleetBackend: Send + Sync + 'static {
         cx: &Context,
         session_id: SessionId,
         title: String,
+    ) -> FleetResult<ManagedSession>;
+    /// Puts away or takes back.
+    fn archive(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        archived: bool,
+    ) -> FleetResult<ManagedSession>;
+    /// Changes the agent.
+    fn switch_agent(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        agent: Option<String>,
     ) -> FleetResult<ManagedSession>;
     /// Changes the model.
     fn switch_model(
@@ -86,13 +100,6 @@ pub trait FleetBackend: Send + Sync + 'static {
     ) -> FleetResult<()>;
     /// Ends the worker.
     fn stop(&self, cx: &Context, session_id: SessionId) -> FleetResult<()>;
-    /// Reads the session's database.
-    fn messages(
-        &self,
-        cx: &Context,
-        session_id: SessionId,
-        limit: usize,
-    ) -> FleetResult<Vec<Message>>;
     /// A place for a session made of another.
     fn begin_copy(&self, cx: &Context, of: SessionId) -> FleetResult<(SessionId, PathBuf)>;
     /// Makes a session of what is there.
@@ -144,6 +151,42 @@ pub trait FleetBackend: Send + Sync + 'static {
     fn bind(&self, cx: &Context, client: ClientId, session_id: SessionId) -> FleetResult<()>;
     /// Detaches a client.
     fn unbind(&self, cx: &Context, client: ClientId) -> FleetResult<()>;
+}
+
+/// Sessions' databases, read beside their workers.
+pub trait ReadingBackend: Send + Sync + 'static {
+    /// The newest messages.
+    fn messages(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        limit: usize,
+    ) -> FleetResult<Vec<Message>>;
+    /// One entry.
+    fn entry(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        entry_id: EntryId,
+    ) -> FleetResult<Option<Entry>>;
+    /// What the model would be given.
+    fn model_view(&self, cx: &Context, session_id: SessionId) -> FleetResult<ModelView>;
+    /// A stretch of the path.
+    fn history(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        range: HistoryRange,
+        limit: usize,
+    ) -> FleetResult<HistoryPage>;
+    /// A stretch of the journal.
+    fn journal(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        after: u64,
+        limit: usize,
+    ) -> FleetResult<JournalPage>;
 }
 
 /// Sessions' files.

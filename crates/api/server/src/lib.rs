@@ -167,6 +167,7 @@ mod fleet;
 #[doc(hidden)]
 pub mod host;
 mod policy;
+mod reading;
 mod session;
 mod upkeep;
 

@@ -1,4 +1,4 @@
-//! `bezel session`: list, show, rename, fork, answer, delete; export, import, check and size are in [`files`],
+//! `bezel session`: list, show, rename, archive, fork, answer, delete; export, import, check and size are in [`files`],
 //! going back in [`rewind`].
 
 mod files;
@@ -7,12 +7,12 @@ use std::io::{self, Write};
 
 use anyhow::anyhow;
 use bezel_context::Context;
-use bezel_host_headless::{SelectError, find_session};
+use bezel_host_headless::{SelectError, find_session, list_sessions};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{AssistantContent, EntryId, Message, ResultContent, SessionId};
 use bezel_sessions_contract::{
-    ForkError, ForkRequest, LaunchEnvironment, SessionDirectoryClient, SessionError,
-    SessionForkClient, SessionManagementClient, SessionSummary,
+    Archived, ForkError, ForkRequest, LaunchEnvironment, ListSessions, SessionDirectoryClient,
+    SessionError, SessionForkClient, SessionManagementClient, SessionSummary,
 };
 use serde_json::json;
 
@@ -55,14 +55,38 @@ async fn act(
     let mut out = io::stdout();
     let management: SessionManagementClient = link.server().use_service();
     match command {
-        SessionCommand::List { json } => {
-            let directory: SessionDirectoryClient = link.server().use_service();
-            let state = directory.state().ready(cx).await.map_err(Failure::failed)?;
+        SessionCommand::List {
+            all,
+            search,
+            archived,
+            children,
+            json,
+        } => {
+            let query = ListSessions {
+                text: search,
+                archived: match (all, archived) {
+                    (true, _) => Archived::Include,
+                    (false, true) => Archived::Only,
+                    (false, false) => Archived::Exclude,
+                },
+                children: all || children,
+                ..ListSessions::default()
+            };
+            let narrow = query.text.is_some() || archived;
+            let sessions = list_sessions(cx, link, query).await.map_err(failed)?;
             if json {
-                writeln!(out, "{}", json!(state.sessions))?;
+                writeln!(out, "{}", json!(sessions))?;
+            } else if sessions.is_empty() && narrow {
+                writeln!(out, "There is no such session")?;
             } else {
-                list(&state.sessions, &mut out)?;
+                list(&sessions, &mut out)?;
             }
+        }
+        SessionCommand::Archive { id, json } => {
+            archive(cx, link, &id, true, json, &mut out).await?;
+        }
+        SessionCommand::Unarchive { id, json } => {
+            archive(cx, link, &id, false, json, &mut out).await?;
         }
         SessionCommand::Show { id, limit, json } => {
             let session = found(cx, link, &id).await?;
@@ -164,6 +188,33 @@ async fn act(
     Ok(Exit::Done)
 }
 
+/// Puts a session away or takes it back.
+async fn archive(
+    cx: &Context,
+    link: &Link,
+    id: &str,
+    archived: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> Outcome<()> {
+    let session = found(cx, link, id).await?;
+    let management: SessionManagementClient = link.server().use_service();
+    let changed = management
+        .archive(cx, session.session_id, archived)
+        .await
+        .map_err(failed)?;
+    match (json, archived) {
+        (true, _) => writeln!(out, "{}", json!(changed))?,
+        (false, true) => writeln!(
+            out,
+            "{} is archived; `bezel session unarchive {0}` takes it back",
+            changed.session_id
+        )?,
+        (false, false) => writeln!(out, "{} is listed again", changed.session_id)?,
+    }
+    Ok(())
+}
+
 /// Has the session's own worker copy it; one that does not run is started.
 async fn fork(
     cx: &Context,
@@ -187,7 +238,7 @@ pub(super) async fn found(cx: &Context, link: &Link, id: &str) -> Outcome<Sessio
     find_session(cx, link, id)
         .await
         .map_err(|error| match error {
-            SelectError::Call(_) | SelectError::Cancelled(_) => Failure::failed(error),
+            SelectError::Call(_) => Failure::failed(error),
             _ => Failure::usage(error),
         })
 }
@@ -224,6 +275,10 @@ fn list(sessions: &[SessionSummary], out: &mut dyn Write) -> io::Result<()> {
             .model
             .as_ref()
             .map_or_else(String::new, |model| format!("  [{model}]"));
+        let archived = match session.archived_at {
+            Some(_) => "  (archived)",
+            None => "",
+        };
         let updated = session
             .updated_at
             .get(..16)
@@ -231,7 +286,7 @@ fn list(sessions: &[SessionSummary], out: &mut dyn Write) -> io::Result<()> {
             .replace('T', " ");
         writeln!(
             out,
-            "{}  {updated}  {status:<11}  {}  {}{model}",
+            "{}  {updated}  {status:<11}  {}  {}{model}{archived}",
             session.session_id,
             session.workspace_name,
             plain(title)

@@ -15,4 +15,4 @@ pub use events::{
 };
 pub use print::{Printer, Terminals, TextPrinter};
 pub use run::{HeadlessError, HeadlessOptions, HeadlessOutcome, run};
-pub use select::{Choice, SelectError, find_session, newest_session};
+pub use select::{Choice, SelectError, find_session, list_sessions, newest_session};

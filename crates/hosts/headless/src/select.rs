@@ -4,9 +4,12 @@ use bezel_context::Context;
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{ModelRef, SessionId};
 use bezel_sessions_contract::{
-    CreateSession, DirectoryState, LaunchEnvironment, PermissionMode, SessionDirectoryClient,
-    SessionError, SessionManagementClient, SessionSummary,
+    Archived, CreateSession, LaunchEnvironment, ListSessions, PermissionMode,
+    SessionDirectoryClient, SessionError, SessionManagementClient, SessionSummary,
 };
+
+/// Sessions that are asked for at once.
+const PAGE: u32 = 500;
 
 /// Which session a run works in.
 #[derive(Debug, Clone)]
@@ -28,7 +31,7 @@ pub enum Choice {
 #[derive(Debug, thiserror::Error)]
 pub enum SelectError {
     /// No id begins or ends so.
-    #[error("there is no session {0}; `bezel session list` shows what there is")]
+    #[error("there is no session {0}; `bezel session list --all` shows what there is")]
     Unknown(String),
     /// Several ids begin or end so.
     #[error("{part} is part of the ids of {} sessions; write more of the id, its end differs soonest: {}", ids.len(), ids.join(", "))]
@@ -44,26 +47,44 @@ pub enum SelectError {
     /// The server refused.
     #[error(transparent)]
     Call(#[from] CallError<SessionError>),
-    /// The wait for the directory was cancelled.
-    #[error("the wait for the list of sessions ended: {0}")]
-    Cancelled(#[from] bezel_context::Cancelled),
 }
 
-/// The session whose id begins or ends with `part`. Ids are ordered by time: those of one minute begin
-/// alike and end differently.
+/// The session whose id begins or ends with `part`, archived or not. Ids are ordered by time: those of one minute
+/// begin alike and end differently.
 pub async fn find_session(
     cx: &Context,
     link: &Link,
     part: &str,
 ) -> Result<SessionSummary, SelectError> {
-    let directory: SessionDirectoryClient = link.server().use_service();
-    let state = directory.state().ready(cx).await?;
-    one_of(&state, part)
+    let every = ListSessions {
+        archived: Archived::Include,
+        children: true,
+        ..ListSessions::default()
+    };
+    one_of(&list_sessions(cx, link, every).await?, part)
 }
 
-fn one_of(state: &DirectoryState, part: &str) -> Result<SessionSummary, SelectError> {
-    let exact = state
-        .sessions
+/// All sessions that `query` asks for, the newest change first, over as many pages as it takes.
+pub async fn list_sessions(
+    cx: &Context,
+    link: &Link,
+    mut query: ListSessions,
+) -> Result<Vec<SessionSummary>, CallError<SessionError>> {
+    let directory: SessionDirectoryClient = link.server().use_service();
+    let mut sessions: Vec<SessionSummary> = Vec::new();
+    query.limit = Some(PAGE);
+    loop {
+        let page = directory.list(cx, query.clone()).await?;
+        sessions.extend(page.sessions);
+        query.after = page.next;
+        if query.after.is_none() {
+            return Ok(sessions);
+        }
+    }
+}
+
+fn one_of(sessions: &[SessionSummary], part: &str) -> Result<SessionSummary, SelectError> {
+    let exact = sessions
         .iter()
         .find(|session| session.session_id.as_str() == part);
     if let Some(session) = exact {
@@ -73,14 +94,13 @@ fn one_of(state: &DirectoryState, part: &str) -> Result<SessionSummary, SelectEr
         let id = session.session_id.as_str();
         !part.is_empty() && (id.starts_with(part) || id.ends_with(part))
     };
-    let mut found = state.sessions.iter().filter(fits);
+    let mut found = sessions.iter().filter(fits);
     match (found.next(), found.next()) {
         (Some(session), None) => Ok(session.clone()),
         (None, _) => Err(SelectError::Unknown(part.to_owned())),
         (Some(_), Some(_)) => Err(SelectError::Ambiguous {
             part: part.to_owned(),
-            ids: state
-                .sessions
+            ids: sessions
                 .iter()
                 .filter(fits)
                 .map(|session| session.session_id.to_string())
@@ -138,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn directory(ids: &[&str]) -> DirectoryState {
+    fn directory(ids: &[&str]) -> Vec<SessionSummary> {
         let session = |id: &&str| SessionSummary {
             session_id: SessionId::new(*id),
             title: String::new(),
@@ -152,30 +172,33 @@ mod tests {
             updated_at: String::new(),
             archived_at: None,
         };
-        DirectoryState {
-            revision: 1,
-            sessions: ids.iter().map(session).collect(),
-        }
+        ids.iter().map(session).collect()
     }
 
     #[test]
     fn the_beginning_or_the_end_of_an_id_is_enough_where_it_is_the_only_one() {
-        let state = directory(&["abc", "abd", "ab", "x"]);
-        assert_eq!(one_of(&state, "bd").unwrap().session_id.as_str(), "abd");
+        let sessions = directory(&["abc", "abd", "ab", "x"]);
+        assert_eq!(one_of(&sessions, "bd").unwrap().session_id.as_str(), "abd");
         assert!(matches!(
-            one_of(&state, "ab2"),
+            one_of(&sessions, "ab2"),
             Err(SelectError::Unknown(_))
         ));
-        assert_eq!(one_of(&state, "abc").unwrap().session_id.as_str(), "abc");
-        assert_eq!(one_of(&state, "x").unwrap().session_id.as_str(), "x");
-        assert_eq!(one_of(&state, "ab").unwrap().session_id.as_str(), "ab");
+        assert_eq!(one_of(&sessions, "abc").unwrap().session_id.as_str(), "abc");
+        assert_eq!(one_of(&sessions, "x").unwrap().session_id.as_str(), "x");
+        assert_eq!(one_of(&sessions, "ab").unwrap().session_id.as_str(), "ab");
         assert!(
-            one_of(&state, "a")
+            one_of(&sessions, "a")
                 .unwrap_err()
                 .to_string()
                 .contains("3 sessions")
         );
-        assert!(matches!(one_of(&state, "q"), Err(SelectError::Unknown(_))));
-        assert!(matches!(one_of(&state, ""), Err(SelectError::Unknown(_))));
+        assert!(matches!(
+            one_of(&sessions, "q"),
+            Err(SelectError::Unknown(_))
+        ));
+        assert!(matches!(
+            one_of(&sessions, ""),
+            Err(SelectError::Unknown(_))
+        ));
     }
 }

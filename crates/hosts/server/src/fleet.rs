@@ -11,12 +11,12 @@ use bezel_api_server::{
 use bezel_context::{ClientId, Context, Principal, Spawner, WorkspaceId, Workspaces};
 use bezel_plugin::Registry;
 use bezel_rpc::Router;
-use bezel_session_types::{Message, ModelRef, PermissionMode, SessionId, ThinkingLevel};
+use bezel_session_types::{ModelRef, PermissionMode, SessionId, ThinkingLevel};
 use futures::FutureExt;
 
 use crate::WorkerExit;
 use crate::blocking::blocking;
-use crate::records::{OUTSIDE, Records, checked_title, shortened};
+use crate::records::{OUTSIDE, Records, checked_agent, checked_title, shortened};
 use crate::workers::Workers;
 use crate::workspace::Location;
 
@@ -222,13 +222,20 @@ impl HostFleet {
         };
         let session = self.records.create(cx, options, location, may_use).await;
         // As it was given: what it leads to on this machine is not told.
-        session.map_err(|error| match error {
+        let session = session.map_err(|error| match error {
             FleetError::Directory { reason, .. } => FleetError::Directory {
                 directory: shown,
                 reason,
             },
             other => other,
-        })
+        })?;
+        if let Some(parent) = &session.parent_id
+            && self.records.is_archived(parent)
+        {
+            // Nobody lists a child under a parent that is put away.
+            self.records.unarchive(cx, &session.session_id).await?;
+        }
+        Ok(session)
     }
 
     /// A session of the same tree as `of`.
@@ -342,8 +349,8 @@ impl FleetBackend for HostFleet {
         }
     }
 
-    fn of_worker(&self, cx: &Context) -> Option<ManagedSession> {
-        let target = self.router.worker_target(&cx.principal()?.client)?;
+    fn of_worker(&self, client: &ClientId) -> Option<ManagedSession> {
+        let target = self.router.worker_target(client)?;
         self.records.get(&SessionId::new(target))
     }
 
@@ -423,6 +430,36 @@ impl FleetBackend for HostFleet {
         })
     }
 
+    fn archive(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        archived: bool,
+    ) -> FleetResult<ManagedSession> {
+        let (records, cx) = (self.records.clone(), cx.clone());
+        self.whole("archive session", async move {
+            match archived {
+                true => records.archive(&cx, &session_id).await,
+                false => records.unarchive(&cx, &session_id).await,
+            }
+        })
+    }
+
+    fn switch_agent(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        agent: Option<String>,
+    ) -> FleetResult<ManagedSession> {
+        let (records, cx) = (self.records.clone(), cx.clone());
+        self.whole("switch agent", async move {
+            let agent = agent.as_deref().map(checked_agent).transpose()?;
+            records
+                .update(&cx, &session_id, |record| record.agent.clone_from(&agent))
+                .await
+        })
+    }
+
     fn switch_model(
         &self,
         cx: &Context,
@@ -476,20 +513,6 @@ impl FleetBackend for HostFleet {
         })
     }
 
-    fn messages(
-        &self,
-        _cx: &Context,
-        session_id: SessionId,
-        limit: usize,
-    ) -> FleetResult<Vec<Message>> {
-        let fleet = self.clone();
-        async move {
-            fleet.known(&session_id)?;
-            fleet.records.messages(&session_id, limit).await
-        }
-        .boxed()
-    }
-
     fn begin_copy(&self, _cx: &Context, of: SessionId) -> FleetResult<(SessionId, PathBuf)> {
         let fleet = self.clone();
         self.whole("begin copy", async move {
@@ -537,6 +560,12 @@ impl FleetBackend for HostFleet {
         async move {
             let session = fleet.known(&session_id)?;
             let touched = fleet.records.commit(&cx, &session_id, &commit);
+            if commit.running && fleet.records.is_archived(&session_id) {
+                // Nothing runs out of sight.
+                let (records, cx, id) = (fleet.records.clone(), cx.clone(), session_id.clone());
+                let taken_back = async move { records.unarchive(&cx, &id).await.map(|_| ()) };
+                fleet.whole("take session back", taken_back).await?;
+            }
             let (records, id) = (fleet.records.clone(), session_id.clone());
             match title.filter(|_| session.title.is_empty()) {
                 Some(title) => {

@@ -20,6 +20,7 @@ mod fleet;
 mod launch;
 mod lock;
 mod options;
+mod reading;
 mod records;
 mod running;
 mod status;

@@ -11,7 +11,7 @@ use bezel_api_server::{
 };
 use bezel_context::{ClientId, Context, Principal, WorkspaceId};
 use bezel_session_types::{
-    CheckSummary, Message, ModelRef, PermissionMode, SessionId, ThinkingLevel,
+    CheckSummary, Entry, JournalFact, Message, ModelRef, PermissionMode, SessionId, ThinkingLevel,
 };
 use futures::FutureExt;
 
@@ -36,6 +36,8 @@ pub struct FakeFiles {
 struct Inner {
     sessions: Vec<ManagedSession>,
     messages: BTreeMap<SessionId, Vec<Message>>,
+    entries: BTreeMap<SessionId, Vec<Entry>>,
+    facts: BTreeMap<SessionId, Vec<JournalFact>>,
     workers: BTreeMap<ClientId, SessionId>,
     bound: BTreeMap<ClientId, SessionId>,
     started: Vec<(SessionId, Option<LaunchEnvironment>)>,
@@ -114,6 +116,28 @@ impl FakeFleet {
         self.inner().messages.insert(id.clone(), messages);
     }
 
+    /// What a session's tree holds: one path, oldest first.
+    pub fn set_entries(&self, id: &SessionId, entries: Vec<Entry>) {
+        self.inner().entries.insert(id.clone(), entries);
+    }
+
+    /// What a session's journal holds, in order.
+    pub fn set_journal(&self, id: &SessionId, facts: Vec<JournalFact>) {
+        self.inner().facts.insert(id.clone(), facts);
+    }
+
+    pub(super) fn messages_of(&self, id: &SessionId) -> Vec<Message> {
+        self.inner().messages.get(id).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn entries_of(&self, id: &SessionId) -> Vec<Entry> {
+        self.inner().entries.get(id).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn journal_of(&self, id: &SessionId) -> Vec<JournalFact> {
+        self.inner().facts.get(id).cloned().unwrap_or_default()
+    }
+
     /// From now on calls of this client are those of the session's worker.
     pub fn set_worker(&self, client: &ClientId, id: &SessionId) {
         self.inner().workers.insert(client.clone(), id.clone());
@@ -172,7 +196,7 @@ impl FakeFleet {
         Ok(session.clone())
     }
 
-    fn may_fail(&self) -> Result<(), FleetError> {
+    pub(super) fn may_fail(&self) -> Result<(), FleetError> {
         self.inner().failures.pop_front().map_or(Ok(()), Err)
     }
 }
@@ -180,7 +204,7 @@ impl FakeFleet {
 /// The fleet as the bindings see it.
 pub(super) struct Backend(pub(super) Arc<FakeFleet>);
 
-fn now<T: Send + 'static>(outcome: Result<T, FleetError>) -> FleetResult<T> {
+pub(super) fn now<T: Send + 'static>(outcome: Result<T, FleetError>) -> FleetResult<T> {
     std::future::ready(outcome).boxed()
 }
 
@@ -247,9 +271,9 @@ impl FleetBackend for Backend {
         })
     }
 
-    fn of_worker(&self, cx: &Context) -> Option<ManagedSession> {
+    fn of_worker(&self, client: &ClientId) -> Option<ManagedSession> {
         let inner = self.0.inner();
-        let id = inner.workers.get(&cx.principal()?.client)?;
+        let id = inner.workers.get(client)?;
         inner
             .sessions
             .iter()
@@ -344,6 +368,26 @@ impl FleetBackend for Backend {
         self.changed(&session_id, |session| session.title = title)
     }
 
+    fn archive(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        archived: bool,
+    ) -> FleetResult<ManagedSession> {
+        self.changed(&session_id, |session| {
+            session.archived_at = archived.then_some(session.updated_at);
+        })
+    }
+
+    fn switch_agent(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        agent: Option<String>,
+    ) -> FleetResult<ManagedSession> {
+        self.changed(&session_id, |session| session.agent = agent)
+    }
+
     fn switch_model(
         &self,
         _cx: &Context,
@@ -385,26 +429,6 @@ impl FleetBackend for Backend {
         })
         .map(|stopped| stopped.map(drop))
         .boxed()
-    }
-
-    fn messages(
-        &self,
-        _cx: &Context,
-        session_id: SessionId,
-        limit: usize,
-    ) -> FleetResult<Vec<Message>> {
-        let outcome = self.0.may_fail().map(|()| {
-            let mut messages = self
-                .0
-                .inner()
-                .messages
-                .get(&session_id)
-                .cloned()
-                .unwrap_or_default();
-            messages.drain(..messages.len().saturating_sub(limit));
-            messages
-        });
-        now(outcome)
     }
 
     fn begin_copy(&self, _cx: &Context, of: SessionId) -> FleetResult<(SessionId, PathBuf)> {

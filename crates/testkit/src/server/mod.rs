@@ -1,6 +1,7 @@
 //! Server facets alone: their real bindings over a fleet that the test plays.
 
 mod fleet;
+mod reading;
 mod upkeep;
 
 use std::collections::BTreeMap;

@@ -1,13 +1,16 @@
 //! The model choice of one session over the provider contributions.
 //!
 //! The server's record is the authority for the choice: a selection is validated here, recorded there and
-//! then applied to the lane.
+//! then applied to the lane. What somebody else has recorded is followed: it comes from the record and does not
+//! go back to it.
 
 mod choice;
+mod recorded;
 mod service;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bezel_api_session::{
     Facet, FacetError, Lane, Namespace, ProviderSet, SessionContext, SessionFacet,
@@ -20,6 +23,7 @@ use bezel_sessions_contract::SessionRecordClient;
 use serde::Deserialize;
 use tokio::sync::watch;
 
+use crate::recorded::Recorded;
 use crate::service::ModelsService;
 
 /// Configuration of the plugin.
@@ -45,13 +49,23 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: ModelsConfig = cx.config()?;
     let lane = cx.agent.main();
     let cell = cx.state_cell(ModelsState::default());
+    let record = cx.server.use_service::<SessionRecordClient>();
+    let followed = Arc::new(AtomicU64::new(0));
     cx.provide(ModelsClient::new(ModelsService {
         catalogue: cx.catalogue.clone(),
         cell: cell.clone(),
         lane: lane.clone(),
-        record: cx.server.use_service::<SessionRecordClient>(),
+        record: record.clone(),
+        followed: Arc::clone(&followed),
         configured: config.configured_providers.clone(),
     }));
+    let recorded = Recorded {
+        catalogue: cx.catalogue.clone(),
+        cell: cell.clone(),
+        lane: lane.clone(),
+        followed,
+        seen: None,
+    };
     let providers = cx.catalogue.watch();
     let mut follower = Follower {
         providers,
@@ -67,6 +81,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
                 follower.apply();
             }
         });
+        spawner.spawn("recorded model", recorded.follow(record.state()));
         Ok(())
     });
     Ok(())

@@ -1,6 +1,8 @@
 //! The models service.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bezel_api_session::{Availability, Lane, ProviderCatalogue, ProviderEntry};
@@ -20,6 +22,8 @@ pub(crate) struct ModelsService {
     pub(crate) cell: StateCell<ModelsState>,
     pub(crate) lane: Lane,
     pub(crate) record: SessionRecordClient,
+    /// Counts the changes of the record's choice that the lane has followed.
+    pub(crate) followed: Arc<AtomicU64>,
     /// Providers that a person configured.
     pub(crate) configured: BTreeSet<String>,
 }
@@ -111,10 +115,15 @@ impl ModelsService {
         model: ModelRef,
         thinking: ThinkingLevel,
     ) -> Result<(), SelectError> {
+        let followed = self.followed.load(Ordering::Acquire);
         let recorded = self.record.switch_model(cx, model.clone(), thinking).await;
         recorded.map_err(|error| SelectError::NotRecorded {
             message: error.to_string(),
         })?;
+        if self.followed.load(Ordering::Acquire) != followed {
+            // The record told of a choice meanwhile: this one or a later one. The last it tells of is the one.
+            return Ok(());
+        }
         self.lane.set_model(Some(model.clone()), thinking);
         self.cell.update(cx, |state| {
             state.configuration.model = Some(model);

@@ -1,6 +1,7 @@
 //! The session directory and its management: services of the server.
 //!
-//! The directory is read, management changes and selects. Both are safe for any presentation: owner
+//! The directory is read, management changes and selects. Neither needs a session's process: what is read is read
+//! from its file, what is changed is its record, and a process that runs follows the record. Both are safe for any presentation: owner
 //! and directory stay in the server. [`SessionUpkeep`] looks after their files. [`SessionRecord`] is what a worker may do to its own record, and
 //! [`SessionProcess`] what a worker lets presentations do to itself.
 //!
@@ -16,6 +17,8 @@
 //! keeps no environment, neither as it is nor as a digest.
 
 mod children;
+mod listing;
+mod record;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -24,25 +27,42 @@ use std::fmt;
 use bezel_context::WorkspaceId;
 use bezel_rpc::{Context, Events, State, service};
 pub use bezel_session_types::PermissionMode;
-use bezel_session_types::{EntryId, Message, ModelRef, SessionId, ThinkingLevel};
+use bezel_session_types::{
+    Entry, EntryId, HistoryPage, HistoryRange, JournalPage, Message, ModelRef, ModelView,
+    SessionId, ThinkingLevel,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use children::{
     ChildEnd, ChildStart, ChildrenState, CreateChild, SessionChildren, SessionChildrenClient,
 };
+pub use listing::{Archived, ListSessions, SessionPage};
+pub use record::{CommitReport, SessionRecord, SessionRecordClient, WorkerRecord};
 pub use upkeep::{ImportSession, Imported, SessionUpkeep, SessionUpkeepClient};
 
-/// Which sessions there are.
-#[service("session-directory", version = "1.0")]
+/// Which sessions there are, and what was said and done in them. Starts no worker and asks none.
+#[service("session-directory", version = "1.1")]
 pub trait SessionDirectory {
-    /// The sessions within the caller's reach.
+    /// The sessions within the caller's reach that are not archived, those that sessions began included.
     fn state(&self) -> State<DirectoryState>;
 
     /// What changes, for those who want to react and not to list.
     fn events(&self) -> Events<DirectoryEvent>;
 
-    /// The newest `limit` messages (at most 500) of a session, oldest first. Starts no worker.
+    /// One session.
+    #[scope(read)]
+    async fn get(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+    ) -> Result<SessionSummary, SessionError>;
+
+    /// A page of sessions, the newest change first.
+    #[scope(read)]
+    async fn list(&self, cx: &Context, query: ListSessions) -> Result<SessionPage, SessionError>;
+
+    /// The newest `limit` messages (at most 500) of a session, oldest first.
     #[scope(read)]
     async fn messages(
         &self,
@@ -50,6 +70,43 @@ pub trait SessionDirectory {
         session_id: SessionId,
         limit: u32,
     ) -> Result<Vec<Message>, SessionError>;
+
+    /// One entry of a session's tree, whether it is on the active path or not.
+    #[scope(read)]
+    async fn message(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        entry_id: EntryId,
+    ) -> Result<Entry, SessionError>;
+
+    /// What the model would be given of the conversation as it stands: its newest compaction's summary and what
+    /// comes after, whole.
+    #[scope(read)]
+    async fn context(&self, cx: &Context, session_id: SessionId)
+    -> Result<ModelView, SessionError>;
+
+    /// Up to `limit` entries (at most 500) of the active path. To page back, ask again before the first entry; to
+    /// follow, after the last one.
+    #[scope(read)]
+    async fn history(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        range: HistoryRange,
+        limit: u32,
+    ) -> Result<HistoryPage, SessionError>;
+
+    /// Up to `limit` facts (at most 1,000) of a session's journal after the cursor `after`: 0 at first, then what
+    /// the page before said. Nothing is left out and nothing comes twice, whatever the session does meanwhile.
+    #[scope(read)]
+    async fn journal(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        after: u64,
+        limit: u32,
+    ) -> Result<JournalPage, SessionError>;
 
     /// The workspace that an absolute path lies in; none where no session was ever begun there.
     #[scope(read)]
@@ -60,7 +117,7 @@ pub trait SessionDirectory {
     ) -> Result<Option<WorkspaceSummary>, SessionError>;
 
     /// The session of `directory` (an absolute path) that changed last; none where it has none within the
-    /// caller's reach. What `--continue` opens.
+    /// caller's reach. Neither an archived one nor one that a session began. What `--continue` opens.
     #[scope(read)]
     async fn newest_in(
         &self,
@@ -70,7 +127,7 @@ pub trait SessionDirectory {
 }
 
 /// Changes sessions and selects one for the caller's connection.
-#[service("session-management", version = "1.0")]
+#[service("session-management", version = "1.1")]
 pub trait SessionManagement {
     /// A new session with a started worker.
     #[scope(operate)]
@@ -93,7 +150,40 @@ pub trait SessionManagement {
         title: String,
     ) -> Result<SessionSummary, SessionError>;
 
-    /// Selects the session for this connection, and starts its worker where it does not run.
+    /// Has the session run another agent from the next prompt on; without one, the configured agent. Whether there
+    /// is such an agent, its worker says when it runs it.
+    #[scope(operate)]
+    async fn switch_agent(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        agent: Option<String>,
+    ) -> Result<SessionSummary, SessionError>;
+
+    /// Has the session use another model from the next request on. Not checked here: `select` of the session's own
+    /// `models` service does that, and the next request says what is wrong.
+    #[scope(operate)]
+    async fn switch_model(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        model: ModelRef,
+        thinking_level: ThinkingLevel,
+    ) -> Result<SessionSummary, SessionError>;
+
+    /// Puts the session and all that it began away, so that lists leave them out, or takes it back, with what it
+    /// began and what it is a part of. Refused while something runs in it; `attach` and whatever begins to run
+    /// take it back.
+    #[scope(operate)]
+    async fn archive(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        archived: bool,
+    ) -> Result<SessionSummary, SessionError>;
+
+    /// Selects the session for this connection, and starts its worker where it does not run. One that is archived
+    /// is taken back: who opens it works with it again.
     #[scope(operate)]
     async fn attach(
         &self,
@@ -105,36 +195,6 @@ pub trait SessionManagement {
     /// Selects no session for this connection.
     #[scope(operate)]
     async fn detach(&self, cx: &Context) -> Result<(), SessionError>;
-}
-
-/// What a worker may do to the record of its own session. The server knows which one from the credential.
-#[service("session-record", version = "1.0")]
-pub trait SessionRecord {
-    /// The record as it stands.
-    #[scope(operate)]
-    async fn current(&self, cx: &Context) -> Result<WorkerRecord, SessionError>;
-
-    /// Tells the server of a commit: the newest sequence number, whether the session runs, and a
-    /// title where the session has none yet.
-    #[scope(operate)]
-    async fn committed(&self, cx: &Context, report: CommitReport) -> Result<(), SessionError>;
-
-    /// Records the chosen model and thinking level.
-    #[scope(operate)]
-    async fn switch_model(
-        &self,
-        cx: &Context,
-        model: ModelRef,
-        thinking_level: ThinkingLevel,
-    ) -> Result<(), SessionError>;
-
-    /// Records what the agent may do unasked from now on.
-    #[scope(operate)]
-    async fn switch_permission_mode(
-        &self,
-        cx: &Context,
-        mode: PermissionMode,
-    ) -> Result<(), SessionError>;
 }
 
 /// Where a worker puts a new session that it makes of its own: a fork. The server knows which session asks
@@ -382,30 +442,6 @@ impl fmt::Debug for LaunchEnvironment {
     }
 }
 
-/// A record as the session's own worker sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WorkerRecord {
-    /// For people; empty while it has none.
-    pub title: String,
-    /// The chosen model.
-    pub model: Option<ModelRef>,
-    /// How much it reasons.
-    pub thinking_level: ThinkingLevel,
-    /// What the agent may do unasked.
-    pub permission_mode: PermissionMode,
-}
-
-/// What a worker tells of its commits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CommitReport {
-    /// The newest journal sequence number.
-    pub seq: u64,
-    /// Whether an operation runs.
-    pub running: bool,
-    /// A title made from the first prompt; taken only where the record has none.
-    pub title: Option<String>,
-}
-
 /// Why a session command failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "code", rename_all = "snake_case")]
@@ -417,6 +453,14 @@ pub enum SessionError {
     NotAuthorized {
         /// Which.
         session_id: SessionId,
+    },
+    /// The session has no such entry.
+    #[error("session {session_id} has no entry {entry_id}; its history says which there are")]
+    UnknownEntry {
+        /// Which session.
+        session_id: SessionId,
+        /// As it was given.
+        entry_id: EntryId,
     },
     /// The directory cannot be worked in.
     #[error("cannot work in {directory}: {reason}")]

@@ -5,15 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bezel_api_server::{ManagedSession, ManagedSessions, ServerContext, SessionChange};
 use bezel_rpc::{Context, EventSource, Events, Projected, State, StateCell};
-use bezel_session_types::{Message, SessionId};
+use bezel_session_types::{
+    Entry, EntryId, HistoryPage, HistoryRange, JournalPage, Message, ModelView, SessionId,
+};
 use bezel_sessions_contract::{
-    DirectoryEvent, DirectoryState, SessionDirectory, SessionError, SessionSummary,
-    WorkspaceSummary,
+    DirectoryEvent, DirectoryState, ListSessions, SessionDirectory, SessionError, SessionPage,
+    SessionSummary, WorkspaceSummary,
 };
 
+use crate::listing;
 use crate::words;
 
 const MOST_MESSAGES: u32 = 500;
+const MOST_ENTRIES: u32 = 500;
+const MOST_FACTS: u32 = 1_000;
 
 pub(crate) struct Directory {
     managed: ManagedSessions,
@@ -52,7 +57,11 @@ impl Directory {
         let publish = {
             let (managed, state) = (managed.clone(), state.clone());
             move |cx: &Context| {
-                let sessions = managed.snapshot().iter().map(words::summary).collect();
+                let sessions = managed.snapshot();
+                let listed = sessions
+                    .iter()
+                    .filter(|session| session.archived_at.is_none());
+                let sessions = listed.map(words::summary).collect();
                 state.update(cx, |directory| {
                     directory.revision += 1;
                     directory.sessions = sessions;
@@ -96,6 +105,18 @@ fn subject(event: &DirectoryEvent) -> &SessionId {
     }
 }
 
+impl Directory {
+    fn authorized(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<ManagedSession, SessionError> {
+        self.managed
+            .authorized(cx, session_id)
+            .map_err(words::error)
+    }
+}
+
 impl SessionDirectory for Directory {
     fn state(&self) -> State<DirectoryState> {
         self.state.state()
@@ -111,19 +132,87 @@ impl SessionDirectory for Directory {
         session_id: SessionId,
         limit: u32,
     ) -> Result<Vec<Message>, SessionError> {
-        let session = self
-            .managed
-            .authorized(cx, &session_id)
-            .map_err(words::error)?;
-        if limit == 0 || limit > MOST_MESSAGES {
-            let message = format!("a limit of {limit} messages is not within 1 to {MOST_MESSAGES}");
-            return Err(SessionError::Invalid { message });
-        }
-        let messages = self
-            .managed
-            .messages(cx, &session.session_id, limit as usize)
-            .await;
+        let session = self.authorized(cx, &session_id)?;
+        let limit = listing::limit(limit, MOST_MESSAGES, "messages")?;
+        let messages = self.managed.messages(cx, &session.session_id, limit).await;
         messages.map_err(words::error)
+    }
+
+    async fn get(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+    ) -> Result<SessionSummary, SessionError> {
+        let session = self.authorized(cx, &session_id)?;
+        Ok(words::summary(&session))
+    }
+
+    async fn list(&self, cx: &Context, query: ListSessions) -> Result<SessionPage, SessionError> {
+        let sessions = match &query.directory {
+            Some(directory) => self
+                .managed
+                .in_directory(cx, Path::new(directory))
+                .await
+                .map_err(words::error)?,
+            None => self.managed.snapshot(),
+        };
+        let reachable = sessions.into_iter().filter(|session| {
+            cx.principal()
+                .is_some_and(|principal| self.managed.reaches(principal, session))
+        });
+        listing::page(reachable, &query)
+    }
+
+    async fn message(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        entry_id: EntryId,
+    ) -> Result<Entry, SessionError> {
+        self.authorized(cx, &session_id)?;
+        let found = self.managed.entry(cx, &session_id, &entry_id).await;
+        found
+            .map_err(words::error)?
+            .ok_or(SessionError::UnknownEntry {
+                session_id,
+                entry_id,
+            })
+    }
+
+    async fn context(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+    ) -> Result<ModelView, SessionError> {
+        self.authorized(cx, &session_id)?;
+        let view = self.managed.model_view(cx, &session_id).await;
+        view.map_err(words::error)
+    }
+
+    async fn history(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        range: HistoryRange,
+        asked: u32,
+    ) -> Result<HistoryPage, SessionError> {
+        self.authorized(cx, &session_id)?;
+        let limit = listing::limit(asked, MOST_ENTRIES, "entries")?;
+        let page = self.managed.history(cx, &session_id, range, limit).await;
+        page.map_err(words::error)
+    }
+
+    async fn journal(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        after: u64,
+        asked: u32,
+    ) -> Result<JournalPage, SessionError> {
+        self.authorized(cx, &session_id)?;
+        let limit = listing::limit(asked, MOST_FACTS, "facts")?;
+        let page = self.managed.journal(cx, &session_id, after, limit).await;
+        page.map_err(words::error)
     }
 
     async fn workspace(
@@ -152,6 +241,9 @@ impl SessionDirectory for Directory {
             .in_directory(cx, Path::new(&directory))
             .await
             .map_err(words::error)?;
-        Ok(found.first().map(words::summary))
+        let newest = found
+            .iter()
+            .find(|session| session.archived_at.is_none() && session.parent_id.is_none());
+        Ok(newest.map(words::summary))
     }
 }

@@ -11,6 +11,7 @@
 mod children;
 mod copies;
 mod directory;
+mod listing;
 mod management;
 mod record;
 mod retention;
@@ -51,7 +52,7 @@ async fn set_up(cx: ServerContext) -> Result<(), FacetError> {
         children::ChildrenOfWorkers::follow(&cx),
     ));
     cx.provide(SessionCopiesClient::new(copies::Copies::new(&cx.fleet)));
-    cx.provide(SessionRecordClient::new(record::Record::new(&cx.fleet)));
+    cx.provide(SessionRecordClient::new(record::Record::follow(&cx)));
     cx.provide(SessionUpkeepClient::new(upkeep::UpkeepService::new(&cx)));
     retention::keep(&cx, cx.config()?);
     Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bezel_api_server::{CreateManaged, Fleet, FleetError, LaunchEnvironment};
 use bezel_context::Principal;
 use bezel_rpc::Context;
-use bezel_session_types::SessionId;
+use bezel_session_types::{ModelRef, SessionId, ThinkingLevel};
 use bezel_sessions_contract as contract;
 use bezel_sessions_contract::{CreateSession, SessionError, SessionManagement, SessionSummary};
 
@@ -95,6 +95,45 @@ impl SessionManagement for Management {
         Ok(words::summary(&renamed.map_err(words::error)?))
     }
 
+    async fn switch_agent(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        agent: Option<String>,
+    ) -> Result<SessionSummary, SessionError> {
+        let managed = &self.fleet.managed;
+        managed.authorized(cx, &session_id).map_err(words::error)?;
+        let switched = managed.switch_agent(cx, &session_id, agent).await;
+        Ok(words::summary(&switched.map_err(words::error)?))
+    }
+
+    async fn switch_model(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        model: ModelRef,
+        thinking_level: ThinkingLevel,
+    ) -> Result<SessionSummary, SessionError> {
+        let managed = &self.fleet.managed;
+        managed.authorized(cx, &session_id).map_err(words::error)?;
+        let switched = managed
+            .switch_model(cx, &session_id, model, thinking_level)
+            .await;
+        Ok(words::summary(&switched.map_err(words::error)?))
+    }
+
+    async fn archive(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        archived: bool,
+    ) -> Result<SessionSummary, SessionError> {
+        let managed = &self.fleet.managed;
+        managed.authorized(cx, &session_id).map_err(words::error)?;
+        let changed = managed.archive(cx, &session_id, archived).await;
+        Ok(words::summary(&changed.map_err(words::error)?))
+    }
+
     async fn attach(
         &self,
         cx: &Context,
@@ -123,9 +162,14 @@ impl SessionManagement for Management {
             match attachments.bind(cx, &client, &session.session_id).await {
                 // It died in between; the next start launches another one.
                 Err(FleetError::Worker { .. }) if tries < MOST_RESTARTS => tries += 1,
-                bound => return bound.map_err(words::error),
+                bound => break bound.map_err(words::error)?,
             }
         }
+        if session.archived_at.is_some() {
+            let taken_back = managed.archive(cx, &session.session_id, false).await;
+            taken_back.map_err(words::error)?;
+        }
+        Ok(())
     }
 
     async fn detach(&self, cx: &Context) -> Result<(), SessionError> {

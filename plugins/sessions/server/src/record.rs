@@ -1,7 +1,7 @@
 //! What a worker may do to the record of its own session.
 
-use bezel_api_server::{Commit, Fleet, ManagedSession};
-use bezel_rpc::Context;
+use bezel_api_server::{Commit, Fleet, ManagedSession, ServerContext};
+use bezel_rpc::{Context, State, StateCell};
 use bezel_session_types::{ModelRef, PermissionMode, ThinkingLevel};
 use bezel_sessions_contract::{CommitReport, SessionError, SessionRecord, WorkerRecord};
 
@@ -9,12 +9,22 @@ use crate::words;
 
 pub(crate) struct Record {
     fleet: Fleet,
+    state: StateCell<WorkerRecord>,
 }
 
 impl Record {
-    pub(crate) fn new(fleet: &Fleet) -> Self {
+    /// Records that follow the fleet from now on until the facet ends: each worker sees its own.
+    pub(crate) fn follow(cx: &ServerContext) -> Self {
+        let managed = cx.fleet.managed.clone();
+        let state = StateCell::projected_to_each(WorkerRecord::default(), move |_, principal| {
+            let session = managed.of_client(&principal.client);
+            session.as_ref().map(record).unwrap_or_default()
+        });
+        let told = state.clone();
+        cx.fleet.managed.on_changed(move |_, cx| told.refresh(cx));
         Record {
-            fleet: fleet.clone(),
+            fleet: cx.fleet.clone(),
+            state,
         }
     }
 
@@ -26,15 +36,24 @@ impl Record {
     }
 }
 
+fn record(session: &ManagedSession) -> WorkerRecord {
+    WorkerRecord {
+        title: session.title.clone(),
+        model: session.model.clone(),
+        thinking_level: session.thinking_level.unwrap_or_default(),
+        permission_mode: session.permission_mode,
+        agent: session.agent.clone(),
+        parent_id: session.parent_id.clone(),
+    }
+}
+
 impl SessionRecord for Record {
+    fn state(&self) -> State<WorkerRecord> {
+        self.state.state()
+    }
+
     async fn current(&self, cx: &Context) -> Result<WorkerRecord, SessionError> {
-        let session = self.own(cx)?;
-        Ok(WorkerRecord {
-            title: session.title,
-            model: session.model,
-            thinking_level: session.thinking_level.unwrap_or_default(),
-            permission_mode: session.permission_mode,
-        })
+        Ok(record(&self.own(cx)?))
     }
 
     async fn committed(&self, cx: &Context, report: CommitReport) -> Result<(), SessionError> {

@@ -339,3 +339,150 @@ async fn files_are_for_clients_of_the_same_machine_alone() {
     let stray = bezel_session_types::SessionId::new("no record");
     assert!(upkeep.check(&cx, stray).await.is_err());
 }
+
+#[tokio::test]
+async fn everything_that_is_read_or_changed_of_anothers_session_is_answered_as_if_it_were_unknown()
+{
+    use bezel_session_types::{EntryId, HistoryRange, SessionId, ThinkingLevel};
+    let host = host().await;
+    let cx = Context::background();
+    let theirs = host.fleet.add("you", "/theirs").session_id;
+    let link = host.client(owner("me", Workspaces::All)).await;
+    let directory = link.server().use_service::<SessionDirectoryClient>();
+    let management = link.server().use_service::<SessionManagementClient>();
+    for id in [theirs, SessionId::new("no-such")] {
+        let own = || id.clone();
+        let model = "a::b".parse().unwrap();
+        let level = ThinkingLevel::Off;
+        let range = HistoryRange::default();
+        // A wrong limit does not tell that there is such a session either.
+        let refusals = [
+            directory.get(&cx, own()).await.err(),
+            directory.messages(&cx, own(), 0).await.err(),
+            directory.message(&cx, own(), EntryId::new("e")).await.err(),
+            directory.context(&cx, own()).await.err(),
+            directory.history(&cx, own(), range, 0).await.err(),
+            directory.journal(&cx, own(), 0, 0).await.err(),
+            management.switch_agent(&cx, own(), None).await.err(),
+            management
+                .switch_model(&cx, own(), model, level)
+                .await
+                .err(),
+            management.archive(&cx, own(), true).await.err(),
+        ];
+        for (number, refusal) in refusals.into_iter().enumerate() {
+            let Some(CallError::Service(SessionError::NotAuthorized { session_id })) = refusal
+            else {
+                panic!("{number}: {refusal:?}")
+            };
+            assert_eq!(session_id, id);
+        }
+    }
+    let everything = bezel_sessions_contract::ListSessions {
+        archived: bezel_sessions_contract::Archived::Include,
+        children: true,
+        ..Default::default()
+    };
+    assert_eq!(directory.list(&cx, everything).await.unwrap().sessions, []);
+}
+
+mod paging {
+    use bezel_api_server::ManagedSession;
+    use bezel_sessions_contract::ListSessions;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::listing;
+
+    /// What happens between two pages.
+    #[derive(Debug, Clone)]
+    enum Between {
+        Touch(usize),
+        Add,
+        Remove(usize),
+    }
+
+    fn between() -> impl Strategy<Value = Between> {
+        prop_oneof![
+            (0..40_usize).prop_map(Between::Touch),
+            Just(Between::Add),
+            (0..40_usize).prop_map(Between::Remove),
+        ]
+    }
+
+    struct Sessions {
+        all: Vec<ManagedSession>,
+        like: ManagedSession,
+        now: i64,
+        made: u64,
+    }
+
+    impl Sessions {
+        fn add(&mut self, at: i64) {
+            self.made += 1;
+            self.all.push(ManagedSession {
+                session_id: bezel_session_types::SessionId::new(format!("s{}", self.made)),
+                updated_at: jiff::Timestamp::from_millisecond(at).unwrap(),
+                ..self.like.clone()
+            });
+        }
+
+        /// Which it concerned.
+        fn change(&mut self, between: &Between) -> Option<String> {
+            self.now += 1;
+            let len = self.all.len();
+            match between {
+                Between::Add => self.add(self.now),
+                _ if len == 0 => {}
+                Between::Touch(at) => {
+                    let session = &mut self.all[at % len];
+                    session.updated_at = jiff::Timestamp::from_millisecond(self.now).unwrap();
+                    return Some(session.session_id.to_string());
+                }
+                Between::Remove(at) => {
+                    return Some(self.all.remove(at % len).session_id.to_string());
+                }
+            }
+            None
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_session_that_does_not_change_between_pages_is_listed_exactly_once(
+            times in prop::collection::vec(0..6_i64, 0..40),
+            limit in 1..9_u32,
+            steps in prop::collection::vec(prop::collection::vec(between(), 0..4), 0..60),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let like = runtime.block_on(async { host().await.fleet.add("me", "/a") });
+            let mut sessions = Sessions { all: Vec::new(), like, now: 100, made: 0 };
+            // Many at the same time.
+            times.iter().for_each(|at| sessions.add(*at));
+            let before: BTreeSet<String> =
+                sessions.all.iter().map(|session| session.session_id.to_string()).collect();
+            let (mut seen, mut changed) = (BTreeMap::<String, u32>::new(), BTreeSet::new());
+            let mut steps = steps.into_iter();
+            let mut query = ListSessions { limit: Some(limit), ..Default::default() };
+            loop {
+                let page = listing::page(sessions.all.clone(), &query).unwrap();
+                prop_assert!(page.sessions.len() <= limit as usize);
+                for session in page.sessions {
+                    *seen.entry(session.session_id.to_string()).or_default() += 1;
+                }
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+                for step in steps.next().into_iter().flatten() {
+                    changed.extend(sessions.change(&step));
+                }
+            }
+            prop_assert!(seen.values().all(|times| *times == 1), "{seen:?}");
+            for id in before.difference(&changed) {
+                prop_assert!(seen.contains_key(id), "{id} was lost");
+            }
+        }
+    }
+}

@@ -9,9 +9,9 @@ use bezel_context::Context;
 use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
 use bezel_session_types::{ModelRef, SessionId};
 use bezel_sessions_contract::{
-    CreateSession, DirectoryState, ForkError, ForkRequest, LaunchEnvironment, PermissionMode,
-    RenewError, RenewRequest, Renewal, SessionDirectoryClient, SessionError, SessionForkClient,
-    SessionManagementClient, SessionProcessClient, SessionSummary,
+    Archived, CreateSession, DirectoryState, ForkError, ForkRequest, LaunchEnvironment,
+    ListSessions, PermissionMode, RenewError, RenewRequest, Renewal, SessionDirectoryClient,
+    SessionError, SessionForkClient, SessionManagementClient, SessionProcessClient, SessionSummary,
 };
 use serde::Deserialize;
 use tokio::sync::Notify;
@@ -24,6 +24,8 @@ const CALM: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_secs(5);
 /// How long a worker that said that it ends may take to be gone.
 const ENDING: Duration = Duration::from_secs(10);
+/// How many archived sessions are shown.
+const MOST_ARCHIVED: u32 = 500;
 /// How long to wait before an attempt that failed is made again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -265,6 +267,19 @@ impl Desk {
         self.attach(cx, session).await
     }
 
+    /// The sessions that people began and that were archived, the newest change first: as many as a page holds.
+    pub(crate) async fn archived(
+        &self,
+        cx: &Context,
+    ) -> Result<Vec<SessionSummary>, CallError<SessionError>> {
+        let query = ListSessions {
+            archived: Archived::Only,
+            limit: Some(MOST_ARCHIVED),
+            ..ListSessions::default()
+        };
+        Ok(self.parts().directory.list(cx, query).await?.sessions)
+    }
+
     /// Deletes a session. The one that is open gives way to a new one.
     pub(crate) async fn delete(&self, cx: &Context, session: SessionId) -> Result<(), OpenError> {
         let current = self.current().as_ref() == Some(&session);
@@ -322,7 +337,11 @@ impl Desk {
             },
             LaunchSession::Id(prefix) => {
                 let known = sessions.ready(cx).await?;
-                self.open(cx, find(&known, prefix)?).await?;
+                let found = match find(&known.sessions, prefix) {
+                    Err(OpenError::Unknown(_)) => find(&self.archived(cx).await?, prefix),
+                    found => found,
+                };
+                self.open(cx, found?).await?;
             }
             LaunchSession::Pick => {
                 sessions.ready(cx).await?;
@@ -478,16 +497,15 @@ fn is_quiet(chat: &ChatState) -> bool {
 }
 
 /// The session whose id begins or ends so.
-fn find(state: &DirectoryState, part: &str) -> Result<SessionId, OpenError> {
-    let exact = state
-        .sessions
+fn find(sessions: &[SessionSummary], part: &str) -> Result<SessionId, OpenError> {
+    let exact = sessions
         .iter()
         .find(|session| session.session_id.as_str() == part);
     let fits = |session: &&SessionSummary| {
         let id = session.session_id.as_str();
         id.starts_with(part) || id.ends_with(part)
     };
-    let mut found = state.sessions.iter().filter(fits);
+    let mut found = sessions.iter().filter(fits);
     match (exact, found.next(), found.next()) {
         (Some(session), ..) | (None, Some(session), None) => Ok(session.session_id.clone()),
         (None, Some(_), Some(_)) => Err(OpenError::Ambiguous(part.to_owned())),

@@ -9,18 +9,23 @@ use bezel_context::Context;
 use bezel_presentation::clock::Clock;
 use bezel_presentation::format;
 use bezel_session_types::{EntryId, SessionId};
-use bezel_sessions_contract::{DirectoryState, ForkRequest, SessionStatus, SessionSummary};
+use bezel_sessions_contract::{ForkRequest, SessionStatus, SessionSummary};
 
 use crate::desk::Desk;
 
 const NEW: &str = "new";
 const RENAME: &str = "rename";
 const DELETE: &str = "delete";
+const ARCHIVE: &str = "archive";
+const TAKE_BACK: &str = "take back";
+const ARCHIVED: &str = "archived";
+const LISTED: &str = "others";
 
 /// What the list shows of a session that nobody named and nobody wrote in.
 pub(crate) const UNTITLED: &str = "new session";
 
-/// Lets the person choose a session; the list stays while they change others. False when they chose none.
+/// Lets the person choose a session; the list stays while they change others. What sessions began is left out, and
+/// archived ones are shown when they are asked for. False when they chose none.
 pub(crate) async fn pick(
     context: &TuiContext,
     cx: &Context,
@@ -30,21 +35,23 @@ pub(crate) async fn pick(
 ) -> Result<bool, bezel_api_tui::CommandError> {
     loop {
         let select = Select::new("Sessions")
-            .placeholder("search sessions")
+            .placeholder("search sessions; ctrl+o shows archived ones")
             .query(query)
             .empty("no sessions yet")
             .items(items(
-                &desk.parts().sessions.get(),
+                &desk.parts().sessions.get().sessions,
                 desk.current().as_ref(),
                 clock,
             ))
             .action("ctrl+n", NEW)?
             .action("ctrl+r", RENAME)?
-            .action("ctrl+d", DELETE)?;
+            .action("ctrl+d", DELETE)?
+            .action("ctrl+s", ARCHIVE)?
+            .action("ctrl+o", ARCHIVED)?;
         let (feed, followed, now) = (select.feed(), desk.clone(), clock.clone());
         feed.loading(!desk.parts().sessions.is_ready());
         let _followed = desk.parts().sessions.subscribe(move |state, _| {
-            feed.replace(items(state, followed.current().as_ref(), &now));
+            feed.replace(items(&state.sessions, followed.current().as_ref(), &now));
             feed.loading(!followed.parts().sessions.is_ready());
         });
         let Some(selected) = context.ui.select(cx, select).await else {
@@ -60,9 +67,75 @@ pub(crate) async fn pick(
                 return Ok(true);
             }
             Some(RENAME) => rename(context, cx, desk, &selected.value).await?,
+            Some(ARCHIVE) => archive(context, cx, desk, &selected.value).await?,
+            Some(ARCHIVED) => {
+                if pick_archived(context, cx, desk, clock).await? {
+                    return Ok(true);
+                }
+            }
             Some(_) => delete(context, cx, desk, &selected.value).await?,
         }
     }
+}
+
+/// The same of the sessions that were archived. False when the person went back to the others.
+async fn pick_archived(
+    context: &TuiContext,
+    cx: &Context,
+    desk: &Desk,
+    clock: &Clock,
+) -> Result<bool, bezel_api_tui::CommandError> {
+    loop {
+        let sessions = desk.archived(cx).await?;
+        if sessions.is_empty() {
+            context.ui.toast("no session is archived");
+            return Ok(false);
+        }
+        let select = Select::new("Archived sessions")
+            .placeholder("search archived sessions")
+            .items(items(&sessions, desk.current().as_ref(), clock))
+            .action("ctrl+d", DELETE)?
+            .action("ctrl+s", TAKE_BACK)?
+            .action("ctrl+o", LISTED)?;
+        let Some(selected) = context.ui.select(cx, select).await else {
+            return Ok(false);
+        };
+        match selected.action.as_deref() {
+            None => {
+                desk.open(cx, selected.value.session_id).await?;
+                return Ok(true);
+            }
+            Some(LISTED) => return Ok(false),
+            Some(TAKE_BACK) => {
+                let management = &desk.parts().management;
+                management
+                    .archive(cx, selected.value.session_id, false)
+                    .await?;
+            }
+            Some(_) => delete(context, cx, desk, &selected.value).await?,
+        }
+    }
+}
+
+/// Puts a session away. The open one stays open, and so it stays listed.
+async fn archive(
+    context: &TuiContext,
+    cx: &Context,
+    desk: &Desk,
+    session: &SessionSummary,
+) -> CommandResult {
+    if desk.current().as_ref() == Some(&session.session_id) {
+        let open = "this session is open: open another one, and archive it from the list then";
+        context.ui.toast(Toast::warning(open));
+        return Ok(());
+    }
+    let management = &desk.parts().management;
+    management
+        .archive(cx, session.session_id.clone(), true)
+        .await?;
+    let note = format!("{} is archived; ctrl+o shows it", title(session));
+    context.ui.toast(Toast::success(note));
+    Ok(())
 }
 
 /// Asks for another title.
@@ -173,16 +246,20 @@ fn escaped(text: &str) -> String {
 }
 
 fn items(
-    state: &DirectoryState,
+    sessions: &[SessionSummary],
     current: Option<&SessionId>,
     clock: &Clock,
 ) -> Vec<SelectItem<SessionSummary>> {
-    let workspace = state
-        .sessions
+    // Those that sessions began are chosen where those show them; one that is open is here.
+    let shown: Vec<&SessionSummary> = sessions
+        .iter()
+        .filter(|session| session.parent_id.is_none() || Some(&session.session_id) == current)
+        .collect();
+    let workspace = shown
         .iter()
         .find(|session| Some(&session.session_id) == current)
         .map(|session| &session.workspace_id);
-    let here = |session: &&SessionSummary| {
+    let here = |session: &SessionSummary| {
         workspace.is_none_or(|workspace| *workspace == session.workspace_id)
     };
     let item = |session: &SessionSummary, group: Option<&'static str>| {
@@ -201,15 +278,13 @@ fn items(
             None => item,
         }
     };
-    let elsewhere = state.sessions.iter().any(|session| !here(&session));
+    let elsewhere = shown.iter().any(|session| !here(session));
     let group = |name: &'static str| elsewhere.then_some(name);
-    let near = state
-        .sessions
+    let near = shown
         .iter()
-        .filter(here)
+        .filter(|session| here(session))
         .map(|session| item(session, group(HERE)));
-    let far = state
-        .sessions
+    let far = shown
         .iter()
         .filter(|session| !here(session))
         .map(|session| item(session, group(ELSEWHERE)));
@@ -240,7 +315,7 @@ pub(crate) fn add_commands(cx: &TuiContext, desk: &Desk, clock: &Clock) {
     let (context, own, now) = (cx.clone(), desk.clone(), clock.clone());
     cx.commands.add(
         Command::new("sessions.switch", "Switch to another session")
-            .description("Searches all sessions; also renames and deletes them")
+            .description("Searches all sessions; also renames, archives and deletes them")
             .slash("sessions")
             .alias("resume")
             .run(move |cx, arguments| {

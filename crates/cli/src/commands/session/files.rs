@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use bezel_context::Context;
+use bezel_host_headless::list_sessions;
 use bezel_rpc::Link;
 use bezel_session_types::{ImportSummary, SessionId};
 use bezel_sessions_contract::{
-    ImportSession, SessionDirectoryClient, SessionSummary, SessionUpkeepClient,
+    Archived, ImportSession, ListSessions, SessionSummary, SessionUpkeepClient,
 };
 use serde_json::json;
 
@@ -112,11 +113,9 @@ pub(super) async fn check(
     let sessions: Vec<(SessionId, String)> = match session {
         Some(session) => vec![(session.session_id, session.title)],
         None => {
-            let directory: SessionDirectoryClient = link.server().use_service();
-            let state = directory.state().ready(cx).await.map_err(Failure::failed)?;
-            let known = state.sessions.iter();
+            let known = every(cx, link).await?.into_iter();
             let mut all: Vec<(SessionId, String)> = known
-                .map(|session| (session.session_id.clone(), session.title.clone()))
+                .map(|session| (session.session_id, session.title))
                 .collect();
             let strays = upkeep.strays(cx).await.map_err(failed)?;
             all.extend(strays.into_iter().map(|id| (id, "(not listed)".to_owned())));
@@ -156,6 +155,16 @@ pub(super) async fn check(
     })
 }
 
+/// All sessions, archived and begun by others.
+async fn every(cx: &Context, link: &Link) -> Outcome<Vec<SessionSummary>> {
+    let every = ListSessions {
+        archived: Archived::Include,
+        children: true,
+        ..ListSessions::default()
+    };
+    list_sessions(cx, link, every).await.map_err(failed)
+}
+
 /// Says what sessions take.
 pub(super) async fn size(cx: &Context, link: &Link, json: bool) -> Outcome<()> {
     let upkeep: SessionUpkeepClient = link.server().use_service();
@@ -165,15 +174,14 @@ pub(super) async fn size(cx: &Context, link: &Link, json: bool) -> Outcome<()> {
         writeln!(out, "{}", json!(sizes))?;
         return Ok(());
     }
-    let directory: SessionDirectoryClient = link.server().use_service();
-    let state = directory.state().ready(cx).await.map_err(Failure::failed)?;
+    let sessions = every(cx, link).await?;
     writeln!(
         out,
         "{:>10}  {:>10}  {:>10}  {:>10}",
         "total", "database", "log", "output"
     )?;
     for size in &sizes {
-        let known = state.sessions.iter();
+        let known = sessions.iter();
         let title = known
             .filter(|session| session.session_id == size.session_id)
             .map(|session| plain(&session.title))

@@ -30,18 +30,18 @@ fn ended() -> ChildEnd {
     }
 }
 
-async fn root(world: &World, client: &Client) -> SessionId {
+pub async fn root(world: &World, client: &Client) -> SessionId {
     let root = client.create(&world.project("p")).await.session_id;
     client.until_status(&root, SessionStatus::Idle).await;
     root
 }
 
-async fn begun(world: &World, root: &SessionId) -> SessionSummary {
+pub async fn begun(world: &World, root: &SessionId) -> SessionSummary {
     let children = world.launcher.worker(root).children();
     children.create(&cx(), part_of(root)).await.unwrap()
 }
 
-async fn hosted(world: &World, root: &SessionId, child: &SessionId) -> FakeWorker {
+pub async fn hosted(world: &World, root: &SessionId, child: &SessionId) -> FakeWorker {
     let worker = world.launcher.worker(root);
     let start = worker.children().claim(&cx(), child.clone()).await.unwrap();
     worker.host(start, world.connect())

@@ -8,6 +8,7 @@ mod children;
 mod launcher;
 mod lifetime;
 mod plugins;
+mod reading;
 mod records;
 mod remote;
 mod sessions;

@@ -117,7 +117,6 @@ impl Run<'_, '_> {
         .await;
         let (session, created) = chosen.map_err(|error| match error {
             SelectError::Call(error) => session_stop(error),
-            SelectError::Cancelled(_) => Stop::Failed(error.to_string()),
             _ => Stop::Usage(error.to_string()),
         })?;
         self.session = Some(session.session_id.clone());

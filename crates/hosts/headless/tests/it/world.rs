@@ -16,12 +16,13 @@ use bezel_rpc::{
     State, StateCell,
 };
 use bezel_session_types::{
-    EntryId, Message, ModelRef, OperationId, SessionId, ThinkingLevel, ToolResultMessage,
+    Entry, EntryId, HistoryPage, HistoryRange, JournalPage, Message, ModelRef, ModelView,
+    OperationId, SessionId, ThinkingLevel, ToolResultMessage,
 };
 use bezel_sessions_contract::{
-    CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, SessionDirectory,
-    SessionDirectoryClient, SessionError, SessionManagement, SessionManagementClient,
-    SessionStatus, SessionSummary, WorkspaceSummary,
+    CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, ListSessions,
+    SessionDirectory, SessionDirectoryClient, SessionError, SessionManagement,
+    SessionManagementClient, SessionPage, SessionStatus, SessionSummary, WorkspaceSummary,
 };
 use bezel_transcript_contract::{
     Item, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState,
@@ -497,6 +498,65 @@ impl SessionDirectory for FakeServer {
         Ok(Vec::new())
     }
 
+    async fn get(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+    ) -> Result<SessionSummary, SessionError> {
+        let session = self.session.summary();
+        match session.session_id == session_id {
+            true => Ok(session),
+            false => Err(SessionError::NotAuthorized { session_id }),
+        }
+    }
+
+    async fn list(&self, _cx: &Context, _query: ListSessions) -> Result<SessionPage, SessionError> {
+        Ok(SessionPage {
+            sessions: vec![self.session.summary()],
+            next: None,
+        })
+    }
+
+    async fn message(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        entry_id: EntryId,
+    ) -> Result<Entry, SessionError> {
+        Err(SessionError::UnknownEntry {
+            session_id,
+            entry_id,
+        })
+    }
+
+    async fn context(
+        &self,
+        _cx: &Context,
+        _session_id: SessionId,
+    ) -> Result<ModelView, SessionError> {
+        Ok(ModelView::default())
+    }
+
+    async fn history(
+        &self,
+        _cx: &Context,
+        _session_id: SessionId,
+        _range: HistoryRange,
+        _limit: u32,
+    ) -> Result<HistoryPage, SessionError> {
+        Ok(HistoryPage::default())
+    }
+
+    async fn journal(
+        &self,
+        _cx: &Context,
+        _session_id: SessionId,
+        _after: u64,
+        _limit: u32,
+    ) -> Result<JournalPage, SessionError> {
+        Ok(JournalPage::default())
+    }
+
     async fn workspace(
         &self,
         _cx: &Context,
@@ -534,6 +594,34 @@ impl SessionManagement for FakeServer {
         _cx: &Context,
         session_id: SessionId,
         _title: String,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::NotAuthorized { session_id })
+    }
+
+    async fn switch_agent(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _agent: Option<String>,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::NotAuthorized { session_id })
+    }
+
+    async fn switch_model(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _model: ModelRef,
+        _thinking_level: ThinkingLevel,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::NotAuthorized { session_id })
+    }
+
+    async fn archive(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _archived: bool,
     ) -> Result<SessionSummary, SessionError> {
         Err(SessionError::NotAuthorized { session_id })
     }

@@ -1,11 +1,12 @@
 //! Session records: in memory to read, in `server.db` to keep.
 
 mod adopt;
+mod archive;
 mod copies;
 mod database;
 mod files;
 mod memory;
-mod messages;
+pub(crate) mod reading;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ use bezel_api_server::{
     Commit, CreateManaged, FleetError, ManagedSession, SessionChange, SessionStatus, Workspace,
 };
 use bezel_context::{Context, WorkspaceId};
-use bezel_session_types::{Message, SessionId};
+use bezel_session_types::SessionId;
 
 use self::database::Database;
 pub use self::database::RecordsError;
@@ -29,7 +30,7 @@ pub(crate) use self::files::SessionFiles;
 use self::memory::{Entry, Memory};
 use self::tables::{Contents, WorkspaceRow};
 pub(crate) use self::tables::{Record, WorkerRow, Write};
-pub(crate) use self::title::{checked_title, shortened};
+pub(crate) use self::title::{checked_agent, checked_title, shortened};
 use crate::blocking::blocking;
 use crate::feed::Feed;
 use crate::options::Clock;
@@ -199,6 +200,7 @@ impl Records {
             .map(checked_title)
             .transpose()?
             .unwrap_or_default();
+        let agent = options.agent.as_deref().map(checked_agent).transpose()?;
         let session_id = match options.session_id {
             Some(asked) if !is_generated(&asked) => {
                 return Err(FleetError::Invalid(
@@ -230,7 +232,7 @@ impl Records {
             workspace_id,
             directory: location.directory,
             parent_id: options.parent_id,
-            agent: options.agent,
+            agent,
             model: options.model,
             thinking_level: None,
             permission_mode: options.permission_mode.unwrap_or_default(),
@@ -424,16 +426,6 @@ impl Records {
     pub(crate) async fn keep_worker(&self, write: Write) -> Result<(), FleetError> {
         let _line = self.0.line.lock().await;
         self.write(vec![write]).await
-    }
-
-    /// The newest messages of a session's main lane, oldest first.
-    pub(crate) async fn messages(
-        &self,
-        session_id: &SessionId,
-        limit: usize,
-    ) -> Result<Vec<Message>, FleetError> {
-        let path = self.0.files.database(session_id);
-        blocking(move || messages::newest(&path, limit)).await
     }
 
     /// The caller holds the line.

@@ -1,9 +1,10 @@
-//! Titles: one line of text, short enough for a list.
+//! Titles, and names of agents: one line of text, short enough for a list.
 
 use bezel_api_server::FleetError;
 
 const LONGEST: usize = 200;
 const MADE: usize = 80;
+const LONGEST_AGENT: usize = 64;
 
 /// A title that a person gave.
 pub(crate) fn checked_title(title: &str) -> Result<String, FleetError> {
@@ -19,6 +20,19 @@ pub(crate) fn checked_title(title: &str) -> Result<String, FleetError> {
         return wrong("the title is longer than 200 characters; shorten it");
     }
     Ok(title.to_owned())
+}
+
+/// The name of an agent. Which there are, a session's worker knows.
+pub(crate) fn checked_agent(agent: &str) -> Result<String, FleetError> {
+    let fits = agent.chars().count() <= LONGEST_AGENT;
+    let odd = |character: char| character.is_control() || character.is_whitespace();
+    if agent.is_empty() || !fits || agent.contains(odd) {
+        return Err(FleetError::Invalid(format!(
+            "`{}` names no agent: a name is one word of at most {LONGEST_AGENT} characters; leave it out for the configured agent",
+            shortened(agent)
+        )));
+    }
+    Ok(agent.to_owned())
 }
 
 /// A prompt's first line as a title of at most 80 characters.
@@ -62,6 +76,15 @@ mod tests {
         );
         assert!(checked_title(&"ä".repeat(200)).is_ok());
         assert!(checked_title(&"ä".repeat(201)).is_err());
+    }
+
+    #[test]
+    fn an_agent_is_named_by_one_word() {
+        assert_eq!(checked_agent("explore").unwrap(), "explore");
+        for wrong in ["", "two words", "a\nb", &"a".repeat(65)] {
+            let error = checked_agent(wrong).unwrap_err().to_string();
+            assert!(error.contains("one word"), "{error}");
+        }
     }
 
     #[test]

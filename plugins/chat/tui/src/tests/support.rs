@@ -17,7 +17,9 @@ use bezel_presentation::StyledLine;
 use bezel_presentation::clock::Clock;
 use bezel_presentation::text::Role;
 use bezel_rpc::{AttachmentState, State, StateCell};
-use bezel_session_types::{EntryId, OperationId, SessionId, ToolResultMessage};
+use bezel_session_types::{
+    EntryId, ModelRef, OperationId, SessionId, ThinkingLevel, ToolResultMessage,
+};
 use bezel_sessions_contract::{
     CreateSession, LaunchEnvironment, SessionError, SessionManagement, SessionManagementClient,
     SessionSummary,
@@ -369,6 +371,34 @@ impl SessionManagement for FakeManagement {
         Err(SessionError::Invalid {
             message: "the test renames none".into(),
         })
+    }
+
+    async fn switch_agent(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _agent: Option<String>,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::NotAuthorized { session_id })
+    }
+
+    async fn switch_model(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _model: ModelRef,
+        _thinking_level: ThinkingLevel,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::NotAuthorized { session_id })
+    }
+
+    async fn archive(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _archived: bool,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::NotAuthorized { session_id })
     }
 
     async fn attach(

@@ -13,7 +13,7 @@ use bezel_api_session::{
 };
 use bezel_context::Context;
 use bezel_models_contract::{ModelsClient, RefreshStatus, SelectError};
-use bezel_rpc::{CallError, ServiceClient as _, ServiceTable};
+use bezel_rpc::{CallError, ServiceClient as _, ServiceTable, State, StateCell};
 use bezel_session_types::{
     ModelRef, ModelSpec, PermissionMode, ProviderError, ProviderErrorKind, ThinkingLevel,
 };
@@ -27,16 +27,18 @@ use serde_json::json;
 use tokio::sync::watch;
 
 /// The server's record of the choice.
-struct Record(watch::Sender<Vec<ModelRef>>);
+struct Record {
+    chosen: watch::Sender<Vec<ModelRef>>,
+    state: StateCell<WorkerRecord>,
+}
 
 impl SessionRecord for Record {
+    fn state(&self) -> State<WorkerRecord> {
+        self.state.state()
+    }
+
     async fn current(&self, _cx: &Context) -> Result<WorkerRecord, SessionError> {
-        Ok(WorkerRecord {
-            title: String::new(),
-            model: None,
-            thinking_level: ThinkingLevel::Off,
-            permission_mode: PermissionMode::default(),
-        })
+        Ok(WorkerRecord::default())
     }
 
     async fn committed(&self, _cx: &Context, _report: CommitReport) -> Result<(), SessionError> {
@@ -45,11 +47,15 @@ impl SessionRecord for Record {
 
     async fn switch_model(
         &self,
-        _cx: &Context,
+        cx: &Context,
         model: ModelRef,
-        _thinking_level: ThinkingLevel,
+        thinking_level: ThinkingLevel,
     ) -> Result<(), SessionError> {
-        self.0.send_modify(|chosen| chosen.push(model));
+        self.chosen.send_modify(|chosen| chosen.push(model.clone()));
+        self.state.update(cx, |record| {
+            record.model = Some(model);
+            record.thinking_level = thinking_level;
+        });
         Ok(())
     }
 
@@ -139,9 +145,24 @@ fn providers() -> SessionFacet {
 }
 
 async fn session() -> (FakeSession, ModelsClient, watch::Receiver<Vec<ModelRef>>) {
+    let (session, models, recorded, _) = recorded_session().await;
+    (session, models, recorded)
+}
+
+/// The same with the server's record, to change from outside.
+async fn recorded_session() -> (
+    FakeSession,
+    ModelsClient,
+    watch::Receiver<Vec<ModelRef>>,
+    StateCell<WorkerRecord>,
+) {
     let (chosen, recorded) = watch::channel(Vec::new());
     let server = ServiceTable::new();
-    let record = SessionRecordClient::new(Record(chosen));
+    let state = StateCell::new(WorkerRecord::default());
+    let record = SessionRecordClient::new(Record {
+        chosen,
+        state: state.clone(),
+    });
     server.provide(record.exposed()).unwrap();
     let options = FakeSessionOptions {
         config: BTreeMap::from([("models", json!({ "configured_providers": ["local"] }))]),
@@ -155,7 +176,35 @@ async fn session() -> (FakeSession, ModelsClient, watch::Receiver<Vec<ModelRef>>
         .unwrap();
     session.connected().await;
     let models: ModelsClient = session.remote().use_service();
-    (session, models, recorded)
+    (session, models, recorded, state)
+}
+
+#[tokio::test]
+async fn a_model_that_is_recorded_from_outside_is_followed_and_not_recorded_again() {
+    let (_session, models, recorded, record) = recorded_session().await;
+    let cx = Context::background();
+    let state = models.state();
+    let uses = |name: &'static str| {
+        move |state: &bezel_models_contract::ModelsState| {
+            state.configuration.model == Some(model(name))
+        }
+    };
+    models.select(&cx, model("open::mine")).await.unwrap();
+    state.wait_for(&cx, uses("open::mine")).await.unwrap();
+    for name in ["open::theirs", "open::nobody-has-it", "open::mine"] {
+        record.update(&cx, |record| {
+            record.model = Some(model(name));
+            record.thinking_level = ThinkingLevel::High;
+        });
+        state.wait_for(&cx, uses(name)).await.unwrap();
+    }
+    assert_eq!(*recorded.borrow(), [model("open::mine")]);
+    // A change of something else brings no model with it.
+    models.select(&cx, model("open::last")).await.unwrap();
+    record.update(&cx, |record| record.title = "Another".into());
+    models.select(&cx, model("growing::new")).await.unwrap();
+    state.wait_for(&cx, uses("growing::new")).await.unwrap();
+    assert_eq!(recorded.borrow().len(), 3);
 }
 
 #[tokio::test]

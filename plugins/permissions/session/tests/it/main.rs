@@ -14,7 +14,7 @@ use bezel_context::{Context, Task, TaskScope};
 use bezel_permissions_contract::{
     PendingAsk, PermissionMode, PermissionsClient, Reply, ReplyError, Rule,
 };
-use bezel_rpc::{CallError, ServiceClient, ServiceTable};
+use bezel_rpc::{CallError, ServiceClient, ServiceTable, State};
 use bezel_session_types::{Access, InvocationId, ModelRef, SubmitOutcome, ThinkingLevel};
 use bezel_sessions_contract::{
     CommitReport, SessionError, SessionRecord, SessionRecordClient, WorkerRecord,
@@ -28,13 +28,12 @@ use tempfile::TempDir;
 struct Record(Arc<Mutex<Vec<PermissionMode>>>);
 
 impl SessionRecord for Record {
+    fn state(&self) -> State<WorkerRecord> {
+        State::constant(WorkerRecord::default())
+    }
+
     async fn current(&self, _cx: &Context) -> Result<WorkerRecord, SessionError> {
-        Ok(WorkerRecord {
-            title: String::new(),
-            model: None,
-            thinking_level: ThinkingLevel::Off,
-            permission_mode: PermissionMode::Ask,
-        })
+        Ok(WorkerRecord::default())
     }
 
     async fn committed(&self, _cx: &Context, _report: CommitReport) -> Result<(), SessionError> {

@@ -114,6 +114,53 @@ async fn the_picker_deletes_and_renames_without_leaving() {
 }
 
 #[tokio::test]
+async fn a_session_is_archived_from_the_picker_and_found_again_when_it_is_asked_for() {
+    let stage = Stage::open("a1").await;
+    stage.tui.press("ctrl+x s").await;
+    stage.tui.wait_for_text("Write the docs").await;
+    stage.tui.press("ctrl+o").await;
+    stage.tui.wait_for_text("no session is archived").await;
+    stage.tui.wait_for_text("Write the docs").await;
+    stage.tui.type_text("docs").await;
+    stage.tui.press("ctrl+s").await;
+    let away = |screen: &bezel_host_tui::Screen| {
+        screen.contains("Sessions") && screen.contains("Write the docs is archived")
+    };
+    stage.tui.wait_for(away).await;
+    stage
+        .called(|calls| calls.contains(&"archive a2 true".into()))
+        .await;
+    stage.tui.press("ctrl+o").await;
+    stage.tui.wait_for_text("Archived sessions").await;
+    stage.tui.press("ctrl+s").await;
+    stage
+        .called(|calls| calls.contains(&"archive a2 false".into()))
+        .await;
+    stage
+        .tui
+        .wait_for(|screen| screen.contains("search sessions"))
+        .await;
+}
+
+#[tokio::test]
+async fn the_open_session_is_not_archived_and_what_sessions_began_is_not_listed() {
+    let stage = Stage::open("a1").await;
+    stage.played.change(|state| {
+        for session in &mut state.sessions {
+            if session.session_id.as_str() == "a2" {
+                session.parent_id = Some(bezel_session_types::SessionId::new("a1"));
+            }
+        }
+    });
+    stage.tui.press("ctrl+x s").await;
+    let screen = stage.tui.wait_for_text("Fix the parser").await;
+    assert!(!screen.contains("Write the docs"), "{}", screen.text());
+    stage.tui.type_text("parser").await;
+    stage.tui.press("ctrl+s").await;
+    stage.tui.wait_for_text("this session is open").await;
+}
+
+#[tokio::test]
 async fn an_error_of_the_server_is_shown_and_the_session_stays() {
     let stage = Stage::open("a1").await;
     *stage.played.refuse.lock().unwrap() = Some(SessionError::Directory {

@@ -8,12 +8,15 @@ use bezel_host_tui::{HarnessOptions, Screen, TuiHarness};
 use bezel_plugin::ManifestEntry;
 use bezel_presentation::clock::Clock;
 use bezel_rpc::{EventSource, Events, State, StateCell};
-use bezel_session_types::{Message, SessionId};
+use bezel_session_types::{
+    Entry, EntryId, HistoryPage, HistoryRange, JournalPage, Message, ModelRef, ModelView,
+    SessionId, ThinkingLevel,
+};
 use bezel_sessions_contract::{
-    CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, RenewError, RenewRequest,
-    Renewal, SessionDirectory, SessionDirectoryClient, SessionError, SessionManagement,
-    SessionManagementClient, SessionProcess, SessionProcessClient, SessionStatus, SessionSummary,
-    WorkspaceSummary,
+    Archived, CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, ListSessions,
+    RenewError, RenewRequest, Renewal, SessionDirectory, SessionDirectoryClient, SessionError,
+    SessionManagement, SessionManagementClient, SessionPage, SessionProcess, SessionProcessClient,
+    SessionStatus, SessionSummary, WorkspaceSummary,
 };
 use bezel_testkit::{FakeServer, FakeWorker};
 use serde_json::json;
@@ -30,6 +33,8 @@ pub(super) struct Played {
     pub(super) calls: watch::Sender<Vec<String>>,
     pub(super) created: watch::Sender<Vec<CreateSession>>,
     pub(super) messages: Mutex<Vec<Message>>,
+    /// Sessions that were put away.
+    pub(super) archived: Mutex<Vec<SessionSummary>>,
     pub(super) server: Mutex<Option<Arc<FakeServer>>>,
     pub(super) refuse: Mutex<Option<SessionError>>,
     /// What workers answer to whoever wants another one in their place.
@@ -94,6 +99,67 @@ impl SessionDirectory for Fake {
             .collect())
     }
 
+    async fn get(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+    ) -> Result<SessionSummary, SessionError> {
+        self.0.find(&session_id)
+    }
+
+    async fn list(&self, _cx: &Context, query: ListSessions) -> Result<SessionPage, SessionError> {
+        let archived = self.0.archived.lock().unwrap().clone();
+        let listed = self.0.state.get().sessions.clone();
+        Ok(SessionPage {
+            sessions: match query.archived {
+                Archived::Only => archived,
+                Archived::Exclude => listed,
+                Archived::Include => listed.into_iter().chain(archived).collect(),
+            },
+            next: None,
+        })
+    }
+
+    async fn message(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        entry_id: EntryId,
+    ) -> Result<Entry, SessionError> {
+        Err(SessionError::UnknownEntry {
+            session_id,
+            entry_id,
+        })
+    }
+
+    async fn context(
+        &self,
+        _cx: &Context,
+        _session_id: SessionId,
+    ) -> Result<ModelView, SessionError> {
+        Ok(ModelView::default())
+    }
+
+    async fn history(
+        &self,
+        _cx: &Context,
+        _session_id: SessionId,
+        _range: HistoryRange,
+        _limit: u32,
+    ) -> Result<HistoryPage, SessionError> {
+        Ok(HistoryPage::default())
+    }
+
+    async fn journal(
+        &self,
+        _cx: &Context,
+        _session_id: SessionId,
+        _after: u64,
+        _limit: u32,
+    ) -> Result<JournalPage, SessionError> {
+        Ok(JournalPage::default())
+    }
+
     async fn workspace(
         &self,
         _cx: &Context,
@@ -155,6 +221,61 @@ impl SessionManagement for Fake {
             }
         });
         self.0.find(&session_id)
+    }
+
+    async fn switch_agent(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _agent: Option<String>,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::NotAuthorized { session_id })
+    }
+
+    async fn switch_model(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        _model: ModelRef,
+        _thinking_level: ThinkingLevel,
+    ) -> Result<SessionSummary, SessionError> {
+        Err(SessionError::NotAuthorized { session_id })
+    }
+
+    async fn archive(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        archived: bool,
+    ) -> Result<SessionSummary, SessionError> {
+        self.0.refused()?;
+        self.0.note(format!("archive {session_id} {archived}"));
+        let session = match archived {
+            true => self.0.find(&session_id)?,
+            false => {
+                let away = self.0.archived.lock().unwrap();
+                let found = away.iter().find(|known| known.session_id == session_id);
+                found.cloned().expect("it was put away")
+            }
+        };
+        if archived {
+            self.0.archived.lock().unwrap().push(session.clone());
+        } else {
+            self.0
+                .archived
+                .lock()
+                .unwrap()
+                .retain(|known| known.session_id != session_id);
+        }
+        self.0.change(|state| {
+            state
+                .sessions
+                .retain(|known| known.session_id != session_id);
+            if !archived {
+                state.sessions.push(session.clone());
+            }
+        });
+        Ok(session)
     }
 
     async fn attach(
@@ -248,6 +369,7 @@ impl Stage {
             calls: watch::Sender::default(),
             created: watch::Sender::default(),
             messages: Mutex::default(),
+            archived: Mutex::default(),
             server: Mutex::new(Some(Arc::clone(&server))),
             refuse: Mutex::default(),
             renewal: Mutex::new(Ok(Renewal::Current)),

@@ -4,16 +4,17 @@
 //! worker: a session and what it began live in one process, and an action on a session that is not of this tree
 //! answers that there is no such session.
 
+mod records;
+
 use std::sync::Arc;
 
 use bezel_context::Context;
-use bezel_rpc::{CallError, ConnectionState, ErrorCode, Remote, State};
+use bezel_rpc::{CallError, ConnectionState, Remote, State};
 use bezel_session_types::{
     CommandId, Delivery, Entry, EntryBody, Message, OperationId, SessionId, UserMessage,
 };
 use bezel_sessions_contract::{
-    CreateChild, SessionChildrenClient, SessionDirectoryClient, SessionError,
-    SessionManagementClient, SessionSummary,
+    SessionChildrenClient, SessionDirectoryClient, SessionError, SessionManagementClient,
 };
 use tokio::sync::watch;
 
@@ -107,74 +108,6 @@ impl Sessions {
     /// The session that this facet belongs to.
     pub fn own(&self) -> &SessionId {
         &self.own
-    }
-
-    /// Begins a session that is a part of one of this tree. What the options leave open is as it is of the
-    /// parent; it may never do more unasked than that one. It works where its parent does, unless another
-    /// directory is named. Nothing runs in it yet. Asked for again under the same id, it is the one that is
-    /// there.
-    pub async fn create(
-        &self,
-        cx: &Context,
-        mut options: CreateChild,
-    ) -> Result<SessionSummary, SessionsError> {
-        options.session_id.get_or_insert_with(SessionId::generate);
-        self.asked(cx, || self.children.create(cx, options.clone()))
-            .await
-    }
-
-    /// All sessions of this tree, parents before their children, whether they are hosted or not.
-    pub async fn tree(&self, cx: &Context) -> Result<Vec<SessionSummary>, SessionsError> {
-        self.asked(cx, || self.children.tree(cx)).await
-    }
-
-    /// What a session of this tree has begun itself, the oldest first.
-    pub async fn children(
-        &self,
-        cx: &Context,
-        session_id: &SessionId,
-    ) -> Result<Vec<SessionSummary>, SessionsError> {
-        let mut tree = self.tree(cx).await?;
-        if !tree.iter().any(|session| session.session_id == *session_id) {
-            return Err(SessionsError::NotFound {
-                session_id: session_id.clone(),
-            });
-        }
-        tree.retain(|session| session.parent_id.as_ref() == Some(session_id));
-        Ok(tree)
-    }
-
-    /// Gives a session another title.
-    pub async fn rename(
-        &self,
-        cx: &Context,
-        session_id: &SessionId,
-        title: &str,
-    ) -> Result<SessionSummary, SessionsError> {
-        let rename = || {
-            self.management
-                .rename(cx, session_id.clone(), title.to_owned())
-        };
-        self.asked(cx, rename).await
-    }
-
-    /// Deletes a session with all that it began.
-    pub async fn remove(&self, cx: &Context, session_id: &SessionId) -> Result<(), SessionsError> {
-        self.asked(cx, || self.management.remove(cx, session_id.clone()))
-            .await
-    }
-
-    /// The newest `limit` messages (at most 500) of a session, oldest first. Starts nothing.
-    pub async fn messages(
-        &self,
-        cx: &Context,
-        session_id: &SessionId,
-        limit: u32,
-    ) -> Result<Vec<Message>, SessionsError> {
-        self.asked(cx, || {
-            self.directory.messages(cx, session_id.clone(), limit)
-        })
-        .await
     }
 
     /// The text of the newest answer of a session; none where it has not answered with text. Starts nothing.
@@ -312,25 +245,6 @@ impl Sessions {
     /// hosted now.
     pub fn services(&self, session_id: &SessionId) -> Option<Remote> {
         self.tree.services(session_id)
-    }
-
-    /// Asks the server, when it can be reached, until there is an answer.
-    async fn asked<T, Asked>(
-        &self,
-        cx: &Context,
-        ask: impl Fn() -> Asked,
-    ) -> Result<T, SessionsError>
-    where
-        Asked: Future<Output = Result<T, CallError<SessionError>>>,
-    {
-        loop {
-            let connected = self.connection.wait_for(cx, ConnectionState::is_connected);
-            connected.await.map_err(|_| LaneError::Cancelled)?;
-            match ask().await {
-                Err(CallError::Rpc(error)) if error.code == ErrorCode::Disconnected => {}
-                answered => return Ok(answered?),
-            }
-        }
     }
 
     /// The lane of a session of this tree, where it is taken up.

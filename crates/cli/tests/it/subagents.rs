@@ -46,7 +46,7 @@ async fn world(
 }
 
 fn sessions(home: &Home) -> Vec<Value> {
-    let listed = home.run(&["session", "list", "--json"]);
+    let listed = home.run(&["session", "list", "--json", "--children", "--all"]);
     let listed: Value = serde_json::from_str(&listed.succeeded().stdout).unwrap();
     listed.as_array().unwrap().clone()
 }

@@ -65,6 +65,7 @@ fn ask(id: &str, tool: &str, arguments: Value, action: &str, resource: &str) -> 
         effect: Effect::Allow,
     };
     PendingAsk {
+        asker: None,
         id: InvocationId::new(id),
         request: Ask {
             tool: tool.into(),

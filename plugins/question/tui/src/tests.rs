@@ -76,6 +76,7 @@ fn question(id: &str, text: &str) -> PendingQuestion {
         description: description.map(Into::into),
     };
     PendingQuestion {
+        asker: None,
         id: InvocationId::new(id),
         request: QuestionRequest {
             question: text.into(),

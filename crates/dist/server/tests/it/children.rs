@@ -96,27 +96,6 @@ over_both! {
         assert!(world.launcher.starts().iter().all(|start| start.session_id == root));
     }
 
-    async fn a_child_that_is_deleted_is_to_be_let_go_first(world: World) {
-        let client = world.client().await;
-        let root = root(&world, &client).await;
-        let child = begun(&world, &root).await.session_id;
-        let _host = hosted(&world, &root, &child).await;
-        client.until_status(&child, SessionStatus::Idle).await;
-        let children = world.launcher.worker(&root).children();
-        let state = children.state();
-        let cx = cx();
-        let deletes = client.management.remove(&cx, child.clone());
-        let releases = async {
-            let unwanted = |state: &ChildrenState| state.unwanted == [child.clone()];
-            state.wait_for(&cx, unwanted).await.unwrap();
-            children.released(&cx, child.clone(), ended()).await.unwrap();
-        };
-        let (deleted, ()) = tokio::join!(deletes, releases);
-        deleted.unwrap();
-        assert_eq!(client.list().await.len(), 1);
-        assert_eq!(children.tree(&cx).await.unwrap().len(), 1);
-    }
-
     async fn a_released_child_is_closed_and_can_be_claimed_again(world: World) {
         let client = world.client().await;
         let root = root(&world, &client).await;
@@ -219,9 +198,42 @@ async fn hosted_children_are_found_again_by_the_next_server_and_others_are_close
         .await
         .unwrap();
     let client = world.client().await;
-    client.until_status(&kept, SessionStatus::Idle).await;
+    for session in [&kept, &root] {
+        client.until_status(session, SessionStatus::Idle).await;
+    }
     let children = world.launcher.worker(&root).children();
     children.hosted(&cx(), vec![kept.clone()]).await.unwrap();
     client.until_status(&lost, SessionStatus::Closed).await;
     client.until_status(&kept, SessionStatus::Idle).await;
+}
+
+#[tokio::test]
+async fn a_child_that_is_deleted_is_to_be_let_go_first() {
+    let world = World::start_with(Via::Socket, |options| {
+        let policy = options.manifest.entry_mut("policy").unwrap();
+        // Longer than it takes to say so: without a grace it is cut off instead.
+        policy.config = serde_json::json!({ "stop_grace_seconds": 60 });
+    })
+    .await;
+    let client = world.client().await;
+    let root = root(&world, &client).await;
+    let child = begun(&world, &root).await.session_id;
+    let _host = hosted(&world, &root, &child).await;
+    client.until_status(&child, SessionStatus::Idle).await;
+    let children = world.launcher.worker(&root).children();
+    let state = children.state();
+    let cx = cx();
+    let deletes = client.management.remove(&cx, child.clone());
+    let releases = async {
+        let unwanted = |state: &ChildrenState| state.unwanted == [child.clone()];
+        state.wait_for(&cx, unwanted).await.unwrap();
+        children
+            .released(&cx, child.clone(), ended())
+            .await
+            .unwrap();
+    };
+    let (deleted, ()) = tokio::join!(deletes, releases);
+    deleted.unwrap();
+    assert_eq!(client.list().await.len(), 1);
+    assert_eq!(children.tree(&cx).await.unwrap().len(), 1);
 }

@@ -21,7 +21,12 @@ pub(crate) fn allow(action: &str, resource: impl Into<String>) -> Rule {
 
 /// This path alone.
 pub(crate) fn exact(action: &str, path: &Resolved) -> Vec<Rule> {
-    vec![allow(action, escaped(&path.real.display().to_string()))]
+    vec![allow(action, self::path(path))]
+}
+
+/// The pattern of this path alone.
+pub(crate) fn path(path: &Resolved) -> String {
+    escaped(&path.real.display().to_string())
 }
 
 /// The directory that a path lies in; inside the project, the project.

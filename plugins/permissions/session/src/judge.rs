@@ -2,8 +2,11 @@
 //! lead and nobody else anything.
 //!
 //! For each access, in this order: a configured rule that denies; plan mode, where it changes something; full
-//! mode; what was approved; the last configured rule that matches; what the mode says. The strictest verdict of
-//! all accesses is the call's.
+//! mode, which asks alone where it cannot be told whether a rule denies it; what was approved; the last configured
+//! rule that matches; what the mode says. The strictest verdict of all accesses is the call's.
+//!
+//! An approval covers no more than it was offered for: a file that may hold secrets or that steers git or Bezel is
+//! covered by its own name alone, and a command by its own line or by the words that name its like, where it has one.
 
 use std::path::Path;
 
@@ -11,10 +14,11 @@ use bezel_permissions_contract::{Asked, Effect, PermissionMode, Rule};
 use bezel_session_types::{Access, Resource};
 
 use crate::covers;
+use crate::pattern::escaped;
 use crate::place::{Place, Resolved};
 use crate::rules::{Rules, Subject};
 use crate::sensitive;
-use crate::shell::{self, Class, Judged, Touch};
+use crate::shell::{self, Class, Depth, Judged, Touch};
 
 /// What is asked beside the access itself where a path lies outside of the project.
 pub(crate) const EXTERNAL: &str = "external_directory";
@@ -62,6 +66,10 @@ struct Weighed<'a> {
     by_mode: Option<String>,
     /// What answering for more than this call would approve; `None` where nothing can be.
     covers: Option<Vec<Rule>>,
+    /// The approvals that hold for it; `None` where each does whose pattern matches.
+    approvable: Option<Vec<String>>,
+    /// Whether there is a rule that may deny it, and it cannot be told whether it does.
+    unsure: bool,
 }
 
 /// The findings about one call so far.
@@ -105,6 +113,8 @@ impl Judge {
                     changes: true,
                     by_mode: Some("the tool does not say what it touches".to_owned()),
                     covers: Some(vec![covers::allow(tool, "*")]),
+                    approvable: None,
+                    unsure: false,
                 },
             );
             return findings.verdict();
@@ -139,6 +149,8 @@ impl Judge {
                     changes: access.action != Access::WEB,
                     by_mode: Some("it leaves this machine, or may do so".to_owned()),
                     covers: Some(covers::text(&access.action, text)),
+                    approvable: None,
+                    unsure: false,
                 },
             ),
             Resource::Any => self.weigh(
@@ -151,6 +163,8 @@ impl Judge {
                     changes: !matches!(&*access.action, Access::READ | Access::WEB),
                     by_mode: Some("it cannot be told what it touches".to_owned()),
                     covers: Some(vec![covers::allow(&access.action, "*")]),
+                    approvable: None,
+                    unsure: false,
                 },
             ),
         }
@@ -197,6 +211,8 @@ impl Judge {
                 changes: !reads,
                 by_mode,
                 covers: Some(covers),
+                approvable: special.map(|_| vec![covers::path(path)]),
+                unsure: false,
             },
         );
         let readable =
@@ -221,6 +237,8 @@ impl Judge {
                 changes: false,
                 by_mode: Some(leads),
                 covers: Some(covers::directory(EXTERNAL, path, false, &self.place)),
+                approvable: None,
+                unsure: false,
             },
         );
     }
@@ -246,6 +264,10 @@ impl Judge {
                     changes: true,
                     by_mode: Some(why),
                     covers: None,
+                    approvable: Some(Vec::new()),
+                    unsure: [action, Access::READ, Access::EDIT]
+                        .iter()
+                        .any(|action| self.configured.denies(action)),
                 },
             );
         }
@@ -280,6 +302,9 @@ impl Judge {
             (Class::Project, _) => Some("it runs the project's own code".to_owned()),
             (Class::Unknown, _) => Some("it is not known what it changes".to_owned()),
         };
+        let covers = covers::command(action, command);
+        let mut approvable = vec![escaped(&command.text)];
+        approvable.extend(covers.iter().flatten().map(|rule| rule.resource.clone()));
         self.weigh(
             standing,
             findings,
@@ -289,7 +314,9 @@ impl Judge {
                 shown: covers::cut(&command.text),
                 changes: command.class != Class::Looks && !command.wraps,
                 by_mode,
-                covers: covers::command(action, command),
+                approvable: Some(approvable),
+                covers,
+                unsure: self.may_be_denied(action, command),
             },
         );
         for touch in &command.touches {
@@ -310,6 +337,7 @@ impl Judge {
             Some(from) => {
                 let path = self.place.resolve(&touch.path, from);
                 self.path(standing, findings, action, &path, vouched);
+                self.below(standing, findings, &path, touch.depth);
             }
             None if touch.path.is_absolute() => {
                 let path = self.place.resolve(&touch.path, Path::new("/"));
@@ -325,19 +353,81 @@ impl Judge {
                     changes: touch.changes,
                     by_mode: Some("it cannot be told in which directory it is".to_owned()),
                     covers: None,
+                    approvable: Some(Vec::new()),
+                    unsure: self.configured.denies(action),
                 },
             ),
         }
+    }
+
+    /// What a command reads that goes through a directory: what lies there that is asked for by itself, or denied.
+    fn below(
+        &self,
+        standing: Standing<'_>,
+        findings: &mut Findings,
+        root: &Resolved,
+        depth: Depth,
+    ) {
+        let counts = |path: &Resolved| {
+            let subject = Subject::Path(path);
+            sensitive::secret(path).is_some()
+                || self.configured.denial(Access::READ, subject).is_some()
+                || self.configured.effect(Access::READ, subject) == Some(Effect::Ask)
+        };
+        let found = match depth {
+            Depth::Names => return,
+            Depth::Visible => below(root, false, counts),
+            Depth::Whole => below(root, true, counts),
+        };
+        for path in &found.paths {
+            self.path(standing, findings, Access::READ, path, false);
+        }
+        if !found.all {
+            self.weigh(
+                standing,
+                findings,
+                Weighed {
+                    action: Access::READ,
+                    subject: Subject::Any,
+                    shown: self.place.shown(&root.given),
+                    changes: false,
+                    by_mode: Some("it holds more than can be looked through".to_owned()),
+                    covers: None,
+                    approvable: Some(Vec::new()),
+                    unsure: self.configured.denies(Access::READ),
+                },
+            );
+        }
+    }
+
+    /// Whether a rule might deny what some words of a command come to.
+    fn may_be_denied(&self, action: &str, command: &Judged) -> bool {
+        let name = |text: &str| {
+            let name = text.split(' ').next().unwrap_or_default();
+            self.configured.may_deny(action, name)
+        };
+        command.open
+            && (self.configured.denies(Access::READ)
+                || name(&command.text)
+                || command.forms.iter().any(|form| name(form)))
     }
 
     /// What nothing is known of may not be given what may not be read.
     fn denied_touch(&self, findings: &mut Findings, touch: &Touch) {
         let Some(from) = &touch.from else { return };
         let path = self.place.resolve(&touch.path, from);
-        if let Some(rule) = self.configured.denial(Access::READ, Subject::Path(&path)) {
-            findings
-                .denied
-                .push(denied_by(rule, &self.place.shown(&path.given)));
+        let denial = |path: &Resolved| self.configured.denial(Access::READ, Subject::Path(path));
+        let below = match touch.depth {
+            Depth::Names => Vec::new(),
+            _ if !self.configured.denies(Access::READ) => Vec::new(),
+            _ => below(&path, true, |path| denial(path).is_some()).paths,
+        };
+        for path in below.iter().chain([&path]) {
+            if let Some(rule) = denial(path) {
+                findings
+                    .denied
+                    .push(denied_by(rule, &self.place.shown(&path.given)));
+            }
         }
     }
 
@@ -355,11 +445,18 @@ impl Judge {
                 access.shown
             ));
         }
-        if standing.mode == PermissionMode::Full || standing.approved.allow(action, subject) {
+        let approved = match &access.approvable {
+            Some(resources) => standing.approved.name(action, resources),
+            None => standing.approved.allow(action, subject),
+        };
+        if approved || (standing.mode == PermissionMode::Full && !access.unsure) {
             return;
         }
         let reason = match self.configured.effect(action, subject) {
             Some(Effect::Allow) => return,
+            _ if standing.mode == PermissionMode::Full => {
+                "it cannot be told whether a rule denies it".to_owned()
+            }
             Some(_) => "a configured rule asks for it".to_owned(),
             None => match access.by_mode {
                 Some(reason) => reason,
@@ -412,6 +509,54 @@ impl Findings {
     }
 }
 
+/// What counts of what lies below a directory.
+struct Below {
+    paths: Vec<Resolved>,
+    /// Whether all of it was looked through.
+    all: bool,
+}
+
+/// Looks through what lies below a directory, links not followed; git's own store apart.
+fn below(root: &Resolved, hidden: bool, counts: impl Fn(&Resolved) -> bool) -> Below {
+    /// Entries looked at.
+    const MOST_ENTRIES: usize = 200_000;
+    /// Files that are named one by one.
+    const MOST_PATHS: usize = 50;
+    let mut found = Below {
+        paths: Vec::new(),
+        all: true,
+    };
+    let mut directories = vec![(root.given.clone(), root.real.clone())];
+    let mut entries = 0;
+    while let Some((given, real)) = directories.pop() {
+        let Ok(listing) = std::fs::read_dir(&real) else {
+            continue;
+        };
+        for entry in listing.filter_map(Result::ok) {
+            let name = entry.file_name();
+            let is_hidden = name.as_encoded_bytes().starts_with(b".");
+            if name == ".git" || (is_hidden && !hidden) {
+                continue;
+            }
+            entries += 1;
+            if entries > MOST_ENTRIES || found.paths.len() == MOST_PATHS {
+                found.all = false;
+                return found;
+            }
+            let path = Resolved {
+                given: given.join(&name),
+                real: real.join(&name),
+            };
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                directories.push((path.given, path.real));
+            } else if counts(&path) {
+                found.paths.push(path);
+            }
+        }
+    }
+    found
+}
+
 fn denied_by(rule: &Rule, shown: &str) -> String {
     format!(
         "`{shown}` is denied by the configured rule `{} {}`, which only the person can change",
@@ -419,5 +564,7 @@ fn denied_by(rule: &Rule, shown: &str) -> String {
     )
 }
 
+#[cfg(test)]
+mod attacks;
 #[cfg(test)]
 mod tests;

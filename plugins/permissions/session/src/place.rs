@@ -68,7 +68,7 @@ impl Place {
 }
 
 /// Without `.` and `..`, by the text alone.
-fn tidy(path: &Path) -> PathBuf {
+pub(crate) fn tidy(path: &Path) -> PathBuf {
     let mut tidied = PathBuf::new();
     for component in path.components() {
         match component {

@@ -56,6 +56,33 @@ impl Rules {
         last.map(|compiled| compiled.rule.effect)
     }
 
+    /// Whether one of them denies this action of anything.
+    pub(crate) fn denies(&self, action: &str) -> bool {
+        self.denying(action).next().is_some()
+    }
+
+    /// Whether one of them may deny a command of this name, whatever else is in it.
+    pub(crate) fn may_deny(&self, action: &str, name: &str) -> bool {
+        self.denying(action).any(|rule| {
+            let first = rule.resource.split(' ').next().unwrap_or_default();
+            matches_text(first, name)
+        })
+    }
+
+    fn denying<'a>(&'a self, action: &'a str) -> impl Iterator<Item = &'a Rule> {
+        let rules = self.0.iter().map(|compiled| &compiled.rule);
+        rules.filter(move |rule| rule.effect == Effect::Deny && matches_text(&rule.action, action))
+    }
+
+    /// Whether one of them is this very rule that allows, for one of these resources.
+    pub(crate) fn name(&self, action: &str, resources: &[String]) -> bool {
+        self.0.iter().map(|compiled| &compiled.rule).any(|rule| {
+            rule.effect == Effect::Allow
+                && rule.action == action
+                && resources.contains(&rule.resource)
+        })
+    }
+
     /// Whether one of them allows it.
     pub(crate) fn allow(&self, action: &str, subject: Subject<'_>) -> bool {
         self.effect(action, subject) == Some(Effect::Allow)

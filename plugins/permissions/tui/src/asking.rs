@@ -104,12 +104,14 @@ fn dialog(ask: &Ask) -> (Dialog, Vec<Reply>) {
             .option(
                 AskOption::new("In this session")
                     .detail(format!("also: {covers}"))
-                    .key('s'),
+                    .key('s')
+                    .after_reading(),
             )
             .option(
                 AskOption::new("Always in this project")
                     .detail(format!("also: {covers}"))
-                    .key('a'),
+                    .key('a')
+                    .after_reading(),
             );
         replies.extend([Reply::Session, Reply::Always]);
     }

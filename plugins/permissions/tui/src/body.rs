@@ -4,16 +4,126 @@ use bezel_permissions_contract::{Ask, Asked, Rule};
 use serde_json::Value;
 
 /// Lines of a command, a change or arguments that a dialog shows.
-const MOST_LINES: usize = 40;
+const MOST_LINES: usize = 2_000;
+/// Reasons that stand before what is asked; the others stand behind it.
+const FIRST_REASONS: usize = 2;
+/// Characters of what a reason is for.
+const MOST_NAMED: usize = 120;
+/// Blanks in a row that are shown as they are.
+const MOST_BLANKS: usize = 8;
+/// The same at the beginning of a line.
+const MOST_INDENT: usize = 40;
 
-/// What would run, and why it is asked for.
+/// Why it is asked for, and what would run. The reasons come first, so that nothing long hides them.
 pub(crate) fn markdown(ask: &Ask) -> String {
-    let mut body = subject(&ask.arguments);
+    let reasons: Vec<String> = ask
+        .asked
+        .iter()
+        .map(|asked| reason(asked, &ask.arguments))
+        .collect();
+    let (first, others) = reasons.split_at(reasons.len().min(FIRST_REASONS));
+    let mut body = first.concat();
+    match others.len() {
+        0 => {}
+        1 => body.push_str("- and one more, below\n"),
+        more => body.push_str(&format!("- and {more} more, below\n")),
+    }
     body.push('\n');
-    for asked in &ask.asked {
-        body.push_str(&reason(asked, &ask.arguments));
+    body.push_str(&subject(&ask.arguments));
+    if !others.is_empty() {
+        body.push('\n');
+        body.push_str(&others.concat());
     }
     body
+}
+
+/// A text in which nothing is out of sight: long runs of blanks and of empty lines are counted, and characters that
+/// are not seen, or that change the order of others, are named.
+fn revealed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut empty = 0;
+    for line in text.lines() {
+        if line.chars().all(is_blank) {
+            empty += 1;
+            continue;
+        }
+        push_empty(&mut out, empty);
+        empty = 0;
+        push_line(&mut out, line);
+        out.push('\n');
+    }
+    push_empty(&mut out, empty);
+    out
+}
+
+fn push_empty(out: &mut String, lines: usize) {
+    match lines {
+        0 => {}
+        1 | 2 => out.push_str(&"\n".repeat(lines)),
+        lines => out.push_str(&format!("⏎ ×{}\n", grouped(lines))),
+    }
+}
+
+fn push_line(out: &mut String, line: &str) {
+    let mut blanks = String::new();
+    let flush = |out: &mut String, blanks: &mut String| {
+        // A difference has a sign before it.
+        let begins = out
+            .rsplit('\n')
+            .next()
+            .is_none_or(|line| matches!(line, "" | "+" | "-"));
+        let most = match begins {
+            true => MOST_INDENT,
+            false => MOST_BLANKS,
+        };
+        match blanks.chars().count() {
+            count if count > most => out.push_str(&format!(" ·×{} ", grouped(count))),
+            _ => out.push_str(blanks),
+        }
+        blanks.clear();
+    };
+    for character in line.chars() {
+        if is_blank(character) {
+            blanks.push(if character == '\t' { '\t' } else { ' ' });
+            continue;
+        }
+        flush(out, &mut blanks);
+        match is_unseen(character) {
+            true => out.push_str(&format!("⟨U+{:04X}⟩", u32::from(character))),
+            false => out.push(character),
+        }
+    }
+    flush(out, &mut blanks);
+}
+
+fn is_blank(character: char) -> bool {
+    character.is_whitespace()
+        || matches!(
+            character,
+            '\u{2800}' | '\u{3164}' | '\u{115f}' | '\u{1160}' | '\u{ffa0}'
+        )
+}
+
+/// Whether a character takes no room, or decides in which order others are shown.
+fn is_unseen(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// A number with its thousands apart.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// What an answer would approve beside this call.
@@ -21,7 +131,7 @@ pub(crate) fn covered(rules: &[Rule]) -> String {
     let rules: Vec<String> = rules
         .iter()
         .map(|rule| match rule.action.as_str() {
-            "shell" => rule.resource.clone(),
+            "shell" => revealed(&rule.resource).trim_end().to_owned(),
             action => format!("{action} {}", rule.resource),
         })
         .collect();
@@ -84,6 +194,7 @@ fn block(language: &str, text: &str) -> String {
         .max()
         .unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
+    let text = &revealed(text);
     let count = text.lines().count();
     let mut shown: Vec<&str> = text.lines().take(MOST_LINES).collect();
     let more = match count.saturating_sub(MOST_LINES) {
@@ -98,7 +209,11 @@ fn block(language: &str, text: &str) -> String {
 
 /// Code inside a sentence.
 fn code(text: &str) -> String {
-    let line = text.replace('\n', " ");
+    let line = revealed(text).trim_end().replace('\n', " ⏎ ");
+    let line = match line.char_indices().nth(MOST_NAMED) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    };
     match line.contains('`') {
         true => format!("`` {line} ``"),
         false => format!("`{line}`"),
@@ -126,7 +241,21 @@ mod tests {
         assert_eq!(subject(&write), "`a.rs`\n```rs\nfn main() {}\n```\n");
         assert_eq!(subject(&json!({ "path": "a.rs" })), "`a.rs`\n");
         assert!(subject(&json!({ "n": 1 })).contains("\"n\": 1"));
-        let long = "x\n".repeat(60);
+        let long = "x\n".repeat(2_020);
         assert!(subject(&json!({ "command": long })).contains("…and 20 more lines"));
+    }
+
+    #[test]
+    fn nothing_is_out_of_sight_behind_blanks_and_empty_lines() {
+        let hidden = format!(
+            "true;{}touch x{}touch y",
+            " ".repeat(3_000),
+            "\n".repeat(61)
+        );
+        assert_eq!(revealed(&hidden), "true; ·×3,000 touch x\n⏎ ×60\ntouch y\n");
+        assert_eq!(revealed("a\n\n  b\tc"), "a\n\n  b\tc\n");
+        assert_eq!(revealed("a\u{3000}\u{202e}b"), "a ⟨U+202E⟩b\n");
+        let mixed = format!("a{}b", " \t\u{a0}".repeat(5));
+        assert_eq!(revealed(&mixed), "a ·×15 b\n");
     }
 }

@@ -137,8 +137,40 @@ async fn a_command_is_shown_with_what_is_asked_and_answered_by_a_key() {
     let screen = stage.tui.wait_for_text("Always in this project").await;
     insta::assert_snapshot!(screen.text());
     // A dialog that comes by itself takes no key at first.
-    tokio::time::advance(std::time::Duration::from_millis(500)).await;
+    tokio::time::advance(std::time::Duration::from_millis(1_300)).await;
     stage.tui.press("a").await;
+    stage
+        .tui
+        .wait_for(|screen| !screen.contains("Always in this project"))
+        .await;
+    let replies = stage.played.replies.lock().unwrap().clone();
+    assert_eq!(replies, [("one".to_owned(), Reply::Always)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_hides_nothing_and_what_lasts_is_answered_after_it_was_read() {
+    let line = format!(
+        "echo start; true{}; touch EVIL{}touch EVIL2{}",
+        " ".repeat(3_000),
+        "\n".repeat(61),
+        "\necho more".repeat(20)
+    );
+    let asked = ask("one", "bash", json!({ "command": line }), "shell", &line);
+    let stage = stage(vec![asked], (80, 24)).await;
+    let screen = stage.tui.wait_for_text("Always in this project").await;
+    insta::assert_snapshot!(screen.text());
+    tokio::time::advance(std::time::Duration::from_millis(1_300)).await;
+    // There is more to see: it is shown, and nothing is answered.
+    let screen = stage.tui.press("a").await;
+    assert!(
+        screen.contains("Always in this project"),
+        "{}",
+        screen.text()
+    );
+    assert!(stage.played.replies.lock().unwrap().is_empty());
+    for _ in 0..20 {
+        stage.tui.press("a").await;
+    }
     stage
         .tui
         .wait_for(|screen| !screen.contains("Always in this project"))

@@ -154,7 +154,7 @@ impl Stage {
     /// The dialog, once it takes keys.
     async fn asked(&self, text: &str) -> Screen {
         let screen = self.tui.wait_for_text(text).await;
-        tokio::time::advance(Duration::from_millis(500)).await;
+        tokio::time::advance(Duration::from_millis(1_300)).await;
         screen
     }
 

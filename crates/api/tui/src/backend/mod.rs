@@ -22,7 +22,9 @@ use crate::{
 };
 
 pub use crate::commands::{CommandSet, RunError};
-pub use parts::{AskParts, ConfirmParts, InputCheck, InputParts, OverlayParts, message_parts};
+pub use parts::{
+    AskOptionParts, AskParts, ConfirmParts, InputCheck, InputParts, OverlayParts, message_parts,
+};
 pub use registries::{Registries, Runner};
 
 /// What a host does for the handles. Called from any thread; must not wait.

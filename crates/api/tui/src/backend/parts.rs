@@ -118,12 +118,24 @@ pub struct AskParts {
     pub title: String,
     /// What is asked, Markdown.
     pub body: String,
-    /// Name, what follows from it, and letter of each answer.
-    pub options: Vec<(String, String, Option<char>)>,
+    /// The answers.
+    pub options: Vec<AskOptionParts>,
     /// What the line for another answer says while it is empty; no such line without.
     pub text: Option<String>,
     /// What answering nothing is called; not possible without.
     pub cancel: Option<String>,
+}
+
+/// An answer's parts.
+pub struct AskOptionParts {
+    /// Its name.
+    pub label: String,
+    /// What follows from it.
+    pub detail: String,
+    /// The letter that chooses it.
+    pub key: Option<char>,
+    /// Whether it answers only once all of the question was on the screen.
+    pub after_reading: bool,
 }
 
 impl From<Ask> for AskParts {
@@ -140,7 +152,12 @@ impl From<Ask> for AskParts {
             title,
             body,
             options: options
-                .map(|option| (option.label, option.detail, option.key))
+                .map(|option| AskOptionParts {
+                    label: option.label,
+                    detail: option.detail,
+                    key: option.key,
+                    after_reading: option.after_reading,
+                })
                 .collect(),
             text,
             cancel,

@@ -18,6 +18,7 @@ pub struct AskOption {
     pub(crate) label: String,
     pub(crate) detail: String,
     pub(crate) key: Option<char>,
+    pub(crate) after_reading: bool,
 }
 
 /// What the person answered.
@@ -83,6 +84,13 @@ impl AskOption {
     #[must_use]
     pub fn key(mut self, key: char) -> Self {
         self.key = Some(key);
+        self
+    }
+
+    /// Answers only once all of the question was on the screen: for what counts longer than the person remembers it.
+    #[must_use]
+    pub fn after_reading(mut self) -> Self {
+        self.after_reading = true;
         self
     }
 }

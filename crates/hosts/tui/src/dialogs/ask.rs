@@ -20,12 +20,12 @@ use super::Close;
 use super::line_edit::LineEdit;
 use super::scroll::Scroll;
 
-/// A question that comes by itself takes no key so long: what is typed into the composer at that moment
-/// answers nothing.
-const SURPRISE: Duration = Duration::from_millis(400);
+/// A question that comes by itself takes no answer so long after it can be seen, and comes only after the person has
+/// typed nothing for as long: what is meant for the composer answers nothing.
+pub(crate) const SURPRISE: Duration = Duration::from_millis(1_200);
 
 /// Rows of the question that can always be seen.
-const LEAST_BODY: usize = 3;
+const LEAST_BODY: usize = 6;
 
 /// What is asked, and how far the person is with it. It outlives the dialog that shows it.
 pub(crate) struct AskState {
@@ -42,6 +42,7 @@ struct Choice {
     label: String,
     detail: String,
     key: Option<char>,
+    after_reading: bool,
     kind: ChoiceKind,
 }
 
@@ -59,14 +60,16 @@ impl AskState {
             label: clean(&label),
             detail: String::new(),
             key: None,
+            after_reading: false,
             kind,
         };
         let options = ask.options.into_iter();
         let mut choices: Vec<Choice> = options
-            .map(|(label, detail, key)| Choice {
-                label: clean(&label),
-                detail: clean(&detail),
-                key,
+            .map(|option| Choice {
+                label: clean(&option.label),
+                detail: clean(&option.detail),
+                key: option.key,
+                after_reading: option.after_reading,
                 kind: ChoiceKind::Option,
             })
             .collect();
@@ -90,6 +93,11 @@ impl AskState {
     /// The person asked for it: it takes keys at once.
     pub(crate) fn asked_for(&mut self) {
         self.by_itself = false;
+    }
+
+    /// Whether it came without the person's doing.
+    pub(crate) fn is_by_itself(&self) -> bool {
+        self.by_itself
     }
 
     pub(crate) fn lock(state: &Mutex<Self>) -> MutexGuard<'_, Self> {
@@ -173,7 +181,12 @@ impl AskState {
 
 struct AskView {
     state: Arc<Mutex<AskState>>,
-    opened: Option<Instant>,
+    by_itself: bool,
+    /// When it could first be seen.
+    seen: Option<Instant>,
+    /// Rows of the question that were on the screen, from the first on, and whether these are all.
+    read: usize,
+    all_read: bool,
     body: Scroll,
     choices: Scroll,
     /// The place of the choice in each row of the last drawing.
@@ -191,7 +204,10 @@ pub(crate) fn overlay(state: Arc<Mutex<AskState>>, close: Close) -> Overlay {
     };
     let view = AskView {
         state,
-        opened: by_itself.then(Instant::now),
+        by_itself,
+        seen: None,
+        read: 0,
+        all_read: false,
         body: Scroll::default(),
         choices: Scroll::default(),
         drawn: Vec::new(),
@@ -216,6 +232,14 @@ impl AskView {
         let answer = {
             let mut state = AskState::lock(&self.state);
             state.selected = place;
+            let waits = state
+                .choices
+                .get(place)
+                .is_some_and(|choice| choice.after_reading);
+            if waits && !self.all_read {
+                self.body.page_down();
+                return Handled::Yes;
+            }
             state.answer()
         };
         if let Some(answer) = answer {
@@ -224,16 +248,18 @@ impl AskView {
         Handled::Yes
     }
 
+    /// Whether it came so lately that what is pressed may be meant for something else.
+    fn surprises(&self) -> bool {
+        self.by_itself && self.seen.is_none_or(|seen| seen.elapsed() < SURPRISE)
+    }
+
     fn handle_key(&mut self, stroke: KeyStroke, event: &InputEvent) -> Handled {
         let interrupt = KeyStroke::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         if stroke.code == KeyCode::Esc || stroke == interrupt {
             self.close.put_aside();
             return Handled::Yes;
         }
-        if self
-            .opened
-            .is_some_and(|opened| opened.elapsed() < SURPRISE)
-        {
+        if self.surprises() {
             return Handled::Yes;
         }
         let mut state = AskState::lock(&self.state);
@@ -328,9 +354,24 @@ impl View for AskView {
             ..part
         };
         let top = self.body.fit(body.len(), told);
+        self.seen.get_or_insert_with(Instant::now);
+        if top <= self.read {
+            self.read = self.read.max(top + told);
+        }
+        self.all_read |= self.read >= body.len();
+        let below = body.len() - (top + told).min(body.len());
         let question = part(0, told);
         cx.paint().draw_lines(buffer, question, &body[top..]);
         self.body.draw_bar(beside(question), buffer, cx);
+        if below > 0 || !self.all_read {
+            let more = match below {
+                0 => "↑ read from the top: page up".to_owned(),
+                1 => "↓ 1 more row: page down".to_owned(),
+                rows => format!("↓ {rows} more rows: page down"),
+            };
+            let line = StyledLine::new(more, TextStyle::role(Role::Warning).bold());
+            cx.paint().draw_line(buffer, part(told, 1), &line);
+        }
 
         let of_selected = |(place, _): &(usize, StyledLine)| *place == selected;
         self.choices.fit(rows.len(), listed);
@@ -369,6 +410,9 @@ impl View for AskView {
             InputEvent::Key(key) => self.handle_key(KeyStroke::from(key), event),
             InputEvent::Paste(_) => Self::write(&mut AskState::lock(&self.state), event),
             InputEvent::Mouse(mouse) if mouse.kind == MouseEventKind::Down(MouseButton::Left) => {
+                if self.surprises() {
+                    return Handled::Yes;
+                }
                 let at = Position::new(mouse.column, mouse.row);
                 if !self.list.contains(at) {
                     return Handled::No;

@@ -17,7 +17,7 @@ use bezel_api_tui::backend::{DialogRequest, Request, UiBackend, ViewId};
 
 use crate::mailbox::Mailbox;
 
-pub(crate) use ask::{AskState, overlay as ask_overlay};
+pub(crate) use ask::{AskState, SURPRISE, overlay as ask_overlay};
 pub(crate) use continuations::draw as draw_continuations;
 pub(crate) use help::help;
 

@@ -62,12 +62,16 @@ impl Scroll {
             KeyCode::Up => self.top = self.top.saturating_sub(1),
             KeyCode::Down => self.top = (self.top + 1).min(self.most()),
             KeyCode::PageUp => self.top = self.top.saturating_sub(self.page.max(2) - 1),
-            KeyCode::PageDown => self.top = (self.top + self.page.max(2) - 1).min(self.most()),
+            KeyCode::PageDown => self.page_down(),
             KeyCode::Home => self.top = 0,
             KeyCode::End => self.top = self.most(),
             _ => return Handled::No,
         }
         Handled::Yes
+    }
+
+    pub(super) fn page_down(&mut self) {
+        self.top = (self.top + self.page.max(2) - 1).min(self.most());
     }
 
     fn most(&self) -> usize {

@@ -7,6 +7,8 @@ use bezel_api_tui::{
     KeyStroke, Layer, MouseButton, MouseEvent, MouseEventKind, Slot,
 };
 
+use tokio::time::Instant;
+
 use super::Stage;
 use super::keys::Match;
 use crate::terminal::event::{Reply, TerminalEvent};
@@ -24,6 +26,13 @@ impl Stage {
                 self.marking.clear();
                 self.keys.give_up();
                 let event = InputEvent::Paste(text);
+                if self
+                    .overlays
+                    .top_modal()
+                    .is_none_or(|id| self.makes_way(id))
+                {
+                    self.typed = Some(Instant::now());
+                }
                 if self.offer(&event) == Handled::No && self.focus == Focus::Main {
                     self.type_into_composer(&event);
                 }
@@ -49,14 +58,18 @@ impl Stage {
         self.marking.clear();
         let stroke = KeyStroke::from(&event);
         let input = InputEvent::Key(event);
-        if let Some(id) = self.overlays.top_modal() {
+        let closes = stroke.code == KeyCode::Esc || stroke == interrupt();
+        if let Some(id) = self.overlays.top_modal()
+            && (closes || !self.makes_way(id))
+        {
             self.keys.give_up();
-            let closes = stroke.code == KeyCode::Esc || stroke == interrupt();
+            self.answered = Some(Instant::now());
             if self.handle_in(id, &input) == Handled::No && closes {
                 self.overlays.close(id);
             }
             return;
         }
+        self.typed = Some(Instant::now());
         if self.keys.is_pending() {
             // What does not go on ends the chord, and means nothing else.
             self.press(stroke, Layer::AfterViews);

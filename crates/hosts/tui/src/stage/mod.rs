@@ -30,7 +30,7 @@ use self::overlays::Overlays;
 use self::slots::SlotViews;
 use self::themes::ThemeState;
 use self::toasts::Toasts;
-use crate::dialogs::Dialog;
+use crate::dialogs::{AskState, Dialog};
 use crate::mailbox::Mailbox;
 use crate::terminal::TerminalOptions;
 use crate::{dialogs, screen};
@@ -52,6 +52,14 @@ pub(crate) struct Stage {
     slots: SlotViews,
     overlays: Overlays,
     asks: Asks,
+    /// When a question comes that waits for a pause in what the person types.
+    ask_at: Option<Instant>,
+    /// The question that came by itself last, and when.
+    came: Option<(ViewId, Instant)>,
+    /// When something was typed last that was meant for no dialog.
+    typed: Option<Instant>,
+    /// When a dialog took a key last.
+    answered: Option<Instant>,
     toasts: Toasts,
     keys: Keys,
     focus: Focus,
@@ -95,6 +103,10 @@ impl Stage {
             slots: SlotViews::default(),
             overlays: Overlays::default(),
             asks: Asks::default(),
+            ask_at: None,
+            came: None,
+            typed: None,
+            answered: None,
             toasts: Toasts::default(),
             keys,
             focus: Focus::default(),
@@ -140,7 +152,11 @@ impl Stage {
 
     /// When a view wants to be drawn though nothing changes.
     pub(crate) fn redraw_at(&self) -> Option<Instant> {
-        self.frame.redraw_at.get()
+        let view = self.frame.redraw_at.get();
+        match (view, self.ask_at) {
+            (Some(view), Some(ask)) => Some(view.min(ask)),
+            (view, ask) => view.or(ask),
+        }
     }
 
     /// Draws everything.
@@ -263,15 +279,46 @@ impl Stage {
     /// Opens the next question that was not put aside, once no dialog is open. True where one was opened.
     fn show_ask(&mut self) -> bool {
         self.frame.asks = self.asks.len();
+        self.ask_at = None;
         if self.overlays.top_modal().is_some() {
             return false;
         }
         let Some((owner, id, state)) = self.asks.next() else {
             return false;
         };
+        let now = Instant::now();
+        if AskState::lock(&state).is_by_itself() {
+            let quiet = self.typed.map(|typed| typed + dialogs::SURPRISE);
+            if let Some(quiet) = quiet.filter(|quiet| *quiet > now) {
+                self.ask_at = Some(quiet);
+                return false;
+            }
+            self.came = Some((id, now));
+        }
         let close = dialogs::Close::new(Arc::clone(&self.mailbox), id);
         let overlay = dialogs::ask_overlay(state, close);
         self.overlays.open(owner, id, overlay.into(), None);
+        true
+    }
+
+    /// Takes a question back that came while the person was about to type. True where there was one.
+    fn makes_way(&mut self, id: ViewId) -> bool {
+        let now = Instant::now();
+        let lately = |at: Instant| now < at + dialogs::SURPRISE;
+        let came = self
+            .came
+            .is_some_and(|(other, at)| other == id && lately(at));
+        // Who answers one question after the other types nothing.
+        if !came
+            || self
+                .answered
+                .is_some_and(|at| now < at + 2 * dialogs::SURPRISE)
+        {
+            return false;
+        }
+        self.came = None;
+        self.overlays.close(id);
+        self.tell_focus();
         true
     }
 

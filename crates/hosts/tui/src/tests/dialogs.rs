@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::{
-    Confirm, Facet, Input, Message, MouseButton, MouseEventKind, Overlay, OverlayPlacement, Select,
-    SelectFeed, SelectItem, Toast, TuiContext,
+    Ask, AskOption, Confirm, Facet, Input, Message, MouseButton, MouseEventKind, Overlay,
+    OverlayPlacement, Select, SelectFeed, SelectItem, Toast, TuiContext,
 };
 
 use super::support::{Label, basics, command, facet, harness};
@@ -417,4 +417,40 @@ async fn the_palette_starts_what_is_chosen() {
     tui.type_text("travel").await;
     tui.press("enter").await;
     tui.wait_for_text("went").await;
+}
+
+/// Asks by itself, as plugins do, some time after the start.
+async fn asks_later(after: u64) -> TuiHarness {
+    let asking = facet("asking", move |cx| {
+        let ui = cx.ui.clone();
+        cx.spawner().spawn("asking", async move {
+            tokio::time::sleep(std::time::Duration::from_millis(after)).await;
+            let ask = Ask::new("May it run?", "`touch x`")
+                .option(AskOption::new("Once").key('y'))
+                .option(AskOption::new("Always").key('a'));
+            let answer = ui.ask(&bezel_context::Context::background(), ask).await;
+            ui.toast(Toast::info(format!("answer: {answer:?}")));
+        });
+        Ok(())
+    });
+    harness(vec![basics(), asking]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_typed_when_a_question_comes_answers_nothing_and_goes_on_in_the_composer() {
+    for pace in [300, 700, 1_100] {
+        let tui = asks_later(1_000).await;
+        for typed in 1..=12 {
+            tokio::time::sleep(std::time::Duration::from_millis(pace)).await;
+            let screen = tui.type_text("a").await;
+            let line = format!("> {}", "a".repeat(typed));
+            assert!(screen.contains(&line), "{pace}: {}", screen.text());
+            assert!(!screen.contains("answer:"), "{pace}: {}", screen.text());
+        }
+        // After a pause it comes, and takes its letters once it was there to be seen.
+        tui.wait_for_text("May it run?").await;
+        tokio::time::sleep(std::time::Duration::from_millis(1_300)).await;
+        tui.press("a").await;
+        assert_eq!(answer(&tui).await, "Some(Option(1))");
+    }
 }

@@ -263,7 +263,7 @@ fn configured_rules_go_before_the_mode_and_approvals_before_rules_that_ask() {
     assert_eq!(word(&world.shell(Plan, "deploy now")), Word::Denied);
     assert_eq!(word(&world.shell(Auto, "git log")), Word::Asks);
     assert_eq!(word(&world.shell(Auto, "bash -c 'git log'")), Word::Asks);
-    let approved = vec![rule("shell", "git log *", Effect::Allow)];
+    let approved = vec![rule("shell", "git log -p", Effect::Allow)];
     let verdict = world.verdict(Ask, approved, Access::shell("git log -p", &world.project));
     assert_eq!(word(&verdict), Word::Runs);
     let edit = |path: &str| Access::edit(world.project.join(path));
@@ -294,7 +294,7 @@ fn an_ask_says_what_and_why_and_what_more_an_answer_would_cover() {
         ["cargo test -p x", "git push origin main", "tee log"]
     );
     let rules: Vec<_> = covers.iter().map(|rule| rule.resource.as_str()).collect();
-    assert_eq!(rules, ["cargo test *", "git push *", "tee *"]);
+    assert_eq!(rules, ["cargo test *", "git push origin main", "tee log"]);
 
     let covers = |verdict: Verdict| match verdict {
         Verdict::Ask { covers, .. } => covers,
@@ -344,6 +344,25 @@ fn what_an_answer_covers_is_not_asked_again() {
         let again = world.verdict(Ask, covers, access.clone());
         assert_eq!(again, Verdict::Allow, "{access:?}");
     }
+    // Nothing that is asked for by itself is covered by what covers its like.
+    let covers = vec![
+        rule("edit", "./**", Effect::Allow),
+        rule("shell", "touch *", Effect::Allow),
+        rule("shell", "cargo test *", Effect::Allow),
+    ];
+    for access in [
+        Access::edit(world.project.join(".git/hooks/pre-commit")),
+        Access::edit(world.project.join(".bezel/config.toml")),
+        Access::edit(world.project.join(".env")),
+        Access::edit(world.outside.join("x")),
+        Access::shell("touch new", &world.project),
+        Access::shell("cargo test --config x", &world.project),
+    ] {
+        let verdict = world.verdict(Ask, covers.clone(), access.clone());
+        assert_eq!(word(&verdict), Word::Asks, "{access:?}");
+    }
+    let edit = Access::edit(world.project.join("src/new"));
+    assert_eq!(word(&world.verdict(Ask, covers, edit)), Word::Runs);
     // And no more than that.
     let covers = vec![rule("shell", "cargo test *", Effect::Allow)];
     let other = Access::shell("cargo test; cargo publish", &world.project);

@@ -1,12 +1,14 @@
 //! One command: what it is called by, what it runs in its turn, and what it touches.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
-use super::git;
 use super::known::{self, Class};
 use super::marks::is_harmless_variable;
-use super::script::{Judged, Reading};
+use super::script::{Judged, RELINKED, Reading};
 use super::words::Word;
+use super::wrappers::{self, Inner};
+use super::{builtins, git, prefix};
+use crate::place::tidy;
 
 /// Where programs of the system lie: a name with one of these before it is that name.
 const PROGRAM_DIRECTORIES: [&str; 5] = [
@@ -24,18 +26,6 @@ const MOST_SHOWN: usize = 2_000;
 pub(super) struct Simple {
     words: Vec<Word>,
     assignments: Vec<String>,
-}
-
-/// What a command runs in its turn.
-enum Inner {
-    /// Nothing.
-    Nothing,
-    /// Another command, of these words; whether running it is all that this one does.
-    Command(Vec<Word>, bool),
-    /// A command line.
-    Line(String),
-    /// Something that cannot be told.
-    Hidden(&'static str),
 }
 
 impl Simple {
@@ -66,49 +56,108 @@ pub(super) fn judge(reading: &mut Reading<'_>, command: Simple) {
         return;
     };
     let arguments = &command.words[1..];
-    let inner = inner(&name, arguments);
-    let wraps = matches!(inner, Inner::Command(_, true) | Inner::Line(_))
-        && command
-            .assignments
-            .iter()
-            .all(|name| is_harmless_variable(name));
+    let inner = wrappers::inner(&name, arguments);
+    let wraps = matches!(
+        inner,
+        Inner::Command(_, true) | Inner::Line(_) | Inner::Plain(_) | Inner::Here(_)
+    ) && command
+        .assignments
+        .iter()
+        .all(|name| is_harmless_variable(name));
     add(reading, &command, &name, wraps);
-    if matches!(name.as_str(), "cd" | "chdir" | "pushd" | "popd") {
-        reading.directory = (name == "cd")
-            .then(|| destination(reading, arguments))
-            .flatten();
+    if name == "cd" {
+        reading.moves += 1;
+        reading.directory = destination(reading, arguments);
+    }
+    if matches!(name.as_str(), "chdir" | "pushd" | "popd" | "source" | ".") {
+        reading.moves += 1;
+        reading.directory = None;
     }
     match inner {
         Inner::Nothing => {}
         Inner::Hidden(why) => reading.hidden(why),
         Inner::Line(line) => reading.within(&line),
+        Inner::Plain(line) => reading.within_plain(&line),
+        Inner::Here(line) => {
+            let directory = reading.directory.clone().filter(|_| name == "eval");
+            reading.here(&line, directory);
+        }
+        Inner::Foreign(line) => {
+            reading.hidden("it runs a command line of another shell");
+            reading.apart(|reading| {
+                reading.directory = None;
+                reading.within(&line);
+            });
+        }
+        Inner::Commands(commands) => {
+            let elsewhere = arguments
+                .iter()
+                .any(|word| matches!(word.text.as_str(), "-execdir" | "-okdir"));
+            for words in commands {
+                reading.apart(|reading| {
+                    if elsewhere {
+                        reading.directory = None;
+                    }
+                    judge(reading, Simple::new(words, command.assignments.clone()));
+                });
+            }
+        }
         Inner::Command(words, _) => {
-            let assignments = match name.as_str() {
-                "env" => set_by_env(arguments),
-                _ => Vec::new(),
+            let set = match name.as_str() {
+                "env" => wrappers::set_by_env(arguments).map(|(_, set)| set),
+                _ => None,
             };
             let outer = command.assignments.into_iter();
-            judge(
-                reading,
-                Simple::new(words, outer.chain(assignments).collect()),
-            );
+            let inner = Simple::new(words, outer.chain(set.unwrap_or_default()).collect());
+            match name.as_str() {
+                "command" | "builtin" => judge(reading, inner),
+                // A word of the shell, or a program beside it.
+                "time" => {
+                    let before = reading.moves;
+                    judge(reading, inner);
+                    if reading.moves != before {
+                        reading.directory = None;
+                    }
+                }
+                other => reading.apart(|reading| {
+                    if matches!(other, "sudo" | "doas" | "chroot") {
+                        reading.directory = None;
+                    }
+                    judge(reading, inner);
+                }),
+            }
         }
     }
 }
 
-/// The directory that `cd` leads to, where it is there.
+/// The directory that `cd` leads to, where that is certain: it is there, and no link is on the way, for a shell goes
+/// back from a link to where it came from and a program to where it leads.
 fn destination(reading: &Reading<'_>, arguments: &[Word]) -> Option<PathBuf> {
-    let mut targets = arguments
-        .iter()
-        .filter(|word| !matches!(word.text.as_str(), "--" | "-P" | "-L"));
-    let target = match (targets.next(), targets.next()) {
-        (None, _) => reading.home?.to_owned(),
-        (Some(word), None) if word.known && !word.glob && !word.text.starts_with('-') => {
-            reading.directory.as_ref()?.join(&word.text)
-        }
+    let mut targets = arguments.iter().filter(|word| word.text != "--");
+    let text = match (targets.next(), targets.next()) {
+        (None, _) => reading.home?.to_str()?,
+        (Some(word), None) if word.known && !word.glob && !word.text.starts_with('-') => &word.text,
         _ => return None,
     };
-    target.is_dir().then_some(target)
+    if reading.renamed || reading.relinked || text.is_empty() {
+        return None;
+    }
+    let from = reading.directory.as_deref()?;
+    let target = from.join(text);
+    let plain = !target.components().any(|part| part == Component::ParentDir);
+    let real = target.canonicalize().ok()?;
+    let expected = match plain && Path::new(text).is_relative() {
+        true => from.canonicalize().ok()?.join(text),
+        false => tidy(&target),
+    };
+    let certain = real == tidy(&expected)
+        && (plain || from.canonicalize().is_ok_and(|real| real == from))
+        && real.is_dir()
+        && rustix::fs::access(&real, rustix::fs::Access::EXEC_OK).is_ok();
+    certain.then(|| match plain {
+        true => tidy(&target),
+        false => real,
+    })
 }
 
 fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
@@ -140,19 +189,37 @@ fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
     }
     forms.retain(|form| *form != text);
     forms.dedup();
-    let (class, mut touches) = if risky.is_empty() && !reading.renamed {
-        known::class(name, arguments, reading.directory.as_deref())
-    } else {
-        (Class::Unknown, Vec::new())
+    let directory = reading.directory.clone();
+    let directory = directory.as_deref();
+    let builtin = builtins::known(name, arguments);
+    if builtin == Some(false) {
+        reading.hidden(&format!(
+            "`{name}` may run something, or change what names mean"
+        ));
+        reading.renamed = true;
+    }
+    let (class, mut touches) = match builtin {
+        _ if !risky.is_empty() || reading.renamed => (Class::Unknown, Vec::new()),
+        Some(true) => known::of_builtin(name, arguments, directory),
+        Some(false) => (Class::Unknown, Vec::new()),
+        None => known::class(name, arguments, directory),
     };
     if class == Class::Unknown {
-        touches = known::paths(arguments, reading.directory.as_deref());
+        touches = known::paths(name, arguments, directory);
+    } else if reading.relinked && !touches.is_empty() {
+        reading.hidden(RELINKED);
     }
-    let prefix = if risky.is_empty() {
-        known::prefix(&command.words)
+    if class == Class::Files {
+        reading.altered |= matches!(name, "rm" | "rmdir" | "mv");
+        reading.relinked |=
+            name == "ln" || (matches!(name, "mv" | "cp") && known::may_move_links(&touches));
+    }
+    let prefix = if risky.is_empty() && !reading.renamed {
+        prefix::prefix(&command.words)
     } else {
         Vec::new()
     };
+    let open = (command.words.iter()).any(|word| !known::is_told(word, directory));
     let told = risky.is_empty() && command.words.iter().all(|word| word.known && !word.glob);
     let cut: String = text.chars().take(MOST_SHOWN).collect();
     if cut.len() < text.len() {
@@ -165,204 +232,7 @@ fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
         class,
         touches,
         told,
+        open,
         prefix,
     });
-}
-
-/// What a command runs in its turn.
-fn inner(name: &str, arguments: &[Word]) -> Inner {
-    let rest = |from: usize, only: bool| match arguments.get(from..) {
-        Some(words) if !words.is_empty() => Inner::Command(words.to_vec(), only),
-        _ => Inner::Nothing,
-    };
-    match name {
-        "bash" | "sh" | "zsh" | "dash" | "ksh" | "ash" => line_of_shell(arguments),
-        "eval" => match arguments.iter().all(|word| word.known && !word.glob) {
-            true if arguments.is_empty() => Inner::Nothing,
-            true => Inner::Line(
-                arguments
-                    .iter()
-                    .map(|word| word.text.as_str())
-                    .collect::<Vec<_>>()
-                    .join(" "),
-            ),
-            false => Inner::Hidden("it cannot be told what `eval` runs"),
-        },
-        "trap" => match arguments.first() {
-            Some(word) if word.text.starts_with('-') || arguments.len() < 2 => Inner::Nothing,
-            Some(word) if word.known => Inner::Line(word.text.clone()),
-            Some(_) => Inner::Hidden("it cannot be told what `trap` runs"),
-            None => Inner::Nothing,
-        },
-        "command" | "builtin" | "exec" | "nohup" | "time" | "setsid" | "coproc" => {
-            let at = skip_options(arguments, &["-a"]);
-            let asks = name == "command"
-                && arguments[..at]
-                    .iter()
-                    .any(|word| word.text.contains(['v', 'V']));
-            match asks {
-                true => Inner::Nothing,
-                false => rest(at, true),
-            }
-        }
-        "nice" => rest(skip_options(arguments, &["-n", "--adjustment"]), true),
-        "ionice" => rest(
-            skip_options(arguments, &["-c", "-n", "-p", "--class", "--classdata"]),
-            true,
-        ),
-        "stdbuf" => rest(
-            skip_options(
-                arguments,
-                &["-i", "-o", "-e", "--input", "--output", "--error"],
-            ),
-            true,
-        ),
-        "timeout" => rest(
-            skip_options(arguments, &["-k", "-s", "--kill-after", "--signal"]) + 1,
-            true,
-        ),
-        "env" => {
-            if arguments
-                .iter()
-                .any(|word| word.text.starts_with("-S") || word.text.starts_with("--split-string"))
-            {
-                return Inner::Hidden("it cannot be told what `env -S` runs");
-            }
-            let mut at = skip_options(arguments, &["-u", "-C", "--unset", "--chdir"]);
-            let moves = arguments[..at]
-                .iter()
-                .any(|word| word.text.starts_with("-C") || word.text.starts_with("--chdir"));
-            while arguments
-                .get(at)
-                .is_some_and(|word| word.text.contains('='))
-            {
-                at += 1;
-            }
-            rest(at, !moves)
-        }
-        "sudo" | "doas" => {
-            let with_value = [
-                "-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U", "-r", "-t", "--user",
-                "--group", "--chdir",
-            ];
-            let mut at = skip_options(arguments, &with_value);
-            while arguments
-                .get(at)
-                .is_some_and(|word| word.text.contains('='))
-            {
-                at += 1;
-            }
-            rest(at, false)
-        }
-        "xargs" => {
-            let with_value = [
-                "-a",
-                "-d",
-                "-E",
-                "-I",
-                "-L",
-                "-n",
-                "-P",
-                "-s",
-                "--arg-file",
-                "--delimiter",
-                "--max-args",
-                "--max-procs",
-                "--max-lines",
-                "--replace",
-            ];
-            let at = skip_options(arguments, &with_value);
-            let replaces = arguments[..at].iter().any(|word| {
-                ["-I", "-i", "--replace"]
-                    .iter()
-                    .any(|option| word.text.starts_with(option))
-            });
-            match rest(at, false) {
-                Inner::Command(mut words, _) => {
-                    // Any of them may hold what stands for the input.
-                    for word in words.iter_mut().skip(1).filter(|_| replaces) {
-                        *word = Word::unknown(word.text.clone());
-                    }
-                    words.push(Word::unknown("…"));
-                    Inner::Command(words, true)
-                }
-                other => other,
-            }
-        }
-        "find" | "fd" => run_by_find(name, arguments),
-        _ => Inner::Nothing,
-    }
-}
-
-/// Past the options, of which `with_value` take the next word where they stand alone.
-fn skip_options(arguments: &[Word], with_value: &[&str]) -> usize {
-    let mut at = 0;
-    while let Some(word) = arguments.get(at) {
-        match word.text.as_str() {
-            "--" => return at + 1,
-            text if with_value.contains(&text) => at += 2,
-            text if text.starts_with('-') && text.len() > 1 => at += 1,
-            _ => break,
-        }
-    }
-    at.min(arguments.len())
-}
-
-fn set_by_env(arguments: &[Word]) -> Vec<String> {
-    let at = skip_options(arguments, &["-u", "-C", "--unset", "--chdir"]);
-    let set = arguments[at..]
-        .iter()
-        .map_while(|word| word.text.split_once('='));
-    set.map(|(name, _)| name.to_owned()).collect()
-}
-
-fn line_of_shell(arguments: &[Word]) -> Inner {
-    let takes_line = |word: &&Word| {
-        let text = word.text.as_str();
-        text.starts_with('-') && !text.starts_with("--") && text.contains('c')
-    };
-    let options = arguments
-        .iter()
-        .take_while(|word| word.text.starts_with(['-', '+']))
-        .count();
-    if arguments[..options].iter().any(|word| !word.known) {
-        return Inner::Hidden("it cannot be told what the shell runs");
-    }
-    if !arguments[..options].iter().any(|word| takes_line(&word)) {
-        return Inner::Nothing;
-    }
-    match arguments.get(options) {
-        Some(line) if line.known && !line.glob => Inner::Line(line.text.clone()),
-        _ => Inner::Hidden("it cannot be told what the shell runs"),
-    }
-}
-
-fn run_by_find(name: &str, arguments: &[Word]) -> Inner {
-    let runs: &[&str] = match name {
-        "find" => &["-exec", "-execdir", "-ok", "-okdir"],
-        _ => &["-x", "-X", "--exec", "--exec-batch"],
-    };
-    let mut at = arguments
-        .iter()
-        .enumerate()
-        .filter(|(_, word)| runs.contains(&word.text.as_str()))
-        .map(|(at, _)| at);
-    match (at.next(), at.next()) {
-        (None, _) => Inner::Nothing,
-        (Some(_), Some(_)) => Inner::Hidden("it runs several commands for what it finds"),
-        (Some(at), None) => {
-            let words = arguments[at + 1..].iter();
-            let words = words.take_while(|word| !matches!(word.text.as_str(), ";" | "+"));
-            let words: Vec<Word> = words
-                .map(|word| match word.text.contains("{}") {
-                    true => Word::unknown(word.text.clone()),
-                    false => word.clone(),
-                })
-                .collect();
-            match words.is_empty() {
-                true => Inner::Hidden("it cannot be told what `find` runs"),
-                false => Inner::Command(words, false),
-            }
-        }
-    }
 }

@@ -1,5 +1,6 @@
-//! The subcommands of git that only look.
+//! The subcommands of git that only look, each with every option with which it does.
 
+use super::options;
 use super::words::Word;
 
 /// Options before the subcommand that take the next word.
@@ -11,6 +12,118 @@ const WITH_VALUE: [&str; 7] = [
     "--namespace",
     "--exec-path",
     "--config-env",
+];
+
+/// Options that say which commits, and how they are shown.
+macro_rules! history {
+    () => {
+        "-p -u -s -n:t -S:t -G:t -L:t -U:t -# -w -b -a -M -C -R -z -i -E -F -P -g -m -c -r -t --patch --no-patch \
+         --stat? --shortstat --numstat --dirstat? --summary --name-only --name-status --oneline --graph --all \
+         --decorate? --no-decorate --abbrev? --abbrev-commit --no-abbrev-commit --reverse --merges --no-merges \
+         --first-parent --follow --format:t --pretty? --date:t --relative-date --since:t --after:t --until:t \
+         --before:t --author:t --committer:t --grep:t --max-count:t --skip:t --branches? --tags? --remotes? --cached \
+         --staged --unified:t --color? --no-color --word-diff? --word-diff-regex:t --color-words? --minimal \
+         --patience --histogram --diff-algorithm:t --diff-filter:t --find-renames? --find-copies? --no-renames \
+         --ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-space-at-eol --merge-base --raw \
+         --relative? --exit-code --quiet --check --compact-summary --full-index --topo-order --date-order \
+         --simplify-by-decoration --ancestry-path --left-right --cherry-pick --cherry-mark --no-ext-diff \
+         --no-textconv --source --count --parents --children --boundary --walk-reflogs --pickaxe-all \
+         --pickaxe-regex --function-context -W --inter-hunk-context:t --text --no-prefix --ignore-submodules? \
+         --submodule? --objects"
+    };
+}
+
+const HISTORY: &str = history!();
+
+/// A subcommand, its options, and whether words may stand behind them.
+const LOOKS: &[(&str, &str, bool)] = &[
+    (
+        "status",
+        "-s -b -u -uno -uall -unormal -v --short --branch --porcelain? --long --untracked-files? --ignored? --show-stash --verbose \
+        --no-renames --ahead-behind --no-ahead-behind",
+        true,
+    ),
+    ("log", HISTORY, true),
+    ("diff", HISTORY, true),
+    ("show", HISTORY, true),
+    ("diff-tree", HISTORY, true),
+    ("rev-list", HISTORY, true),
+    ("reflog", "-n:t -# --oneline --date:t --format:t", false),
+    (
+        "blame",
+        "-L:t -l -t -s -e -w -M -C -p -f -n --line-porcelain --porcelain --date:t --since:t --show-email \
+        --show-name --show-number --root --abbrev?",
+        true,
+    ),
+    (
+        "rev-parse",
+        "-q --short? --abbrev-ref? --verify --show-toplevel --git-dir --absolute-git-dir --show-prefix \
+        --show-cdup --is-inside-work-tree --is-bare-repository --symbolic --symbolic-full-name --git-common-dir \
+        --show-superproject-working-tree --quiet",
+        true,
+    ),
+    (
+        "ls-files",
+        "-c -d -m -o -i -s -u -t -v -z --cached --deleted --modified --others --ignored --stage --unmerged \
+        --exclude-standard --full-name --error-unmatch --directory --eol",
+        true,
+    ),
+    (
+        "ls-tree",
+        "-d -r -t -l -z --name-only --name-status --long --full-name --full-tree --object-only",
+        true,
+    ),
+    (
+        "describe",
+        "--all --tags --always --long --exact-match --dirty? --abbrev? --match:t --exclude:t --contains \
+        --first-parent",
+        true,
+    ),
+    (
+        "shortlog",
+        "-n -s -e -c --numbered --summary --email --no-merges --since:t --until:t",
+        true,
+    ),
+    (
+        "grep",
+        "-e:p -i -v -c -l -L -n -o -q -w -h -H -E -F -G -P -I -a -p -W -# -A:t -B:t -C:t -m:t --ignore-case \
+        --invert-match --count --files-with-matches --name-only --files-without-match --line-number --column \
+        --only-matching --quiet --word-regexp --extended-regexp --basic-regexp --fixed-strings --perl-regexp \
+        --full-name --cached --heading --break --show-function --function-context --context:t --after-context:t \
+        --before-context:t --max-count:t --max-depth:t --color? --no-color --and --or --not --all-match",
+        true,
+    ),
+    ("cat-file", "-t -s -e -p", true),
+    (
+        "merge-base",
+        "-a --all --is-ancestor --fork-point --octopus",
+        true,
+    ),
+    ("name-rev", "--tags --all --name-only --always", true),
+    (
+        "for-each-ref",
+        "--count:t --sort:t --format:t --merged? --no-merged? --contains? --points-at:t",
+        true,
+    ),
+    ("count-objects", "-v -H --verbose --human-readable", false),
+    (
+        "check-ignore",
+        "-q -v -n --quiet --verbose --non-matching --no-index",
+        true,
+    ),
+    ("version", "--build-options", false),
+    (
+        "branch",
+        "-a -r -v --all --remotes --verbose --list --show-current --merged --no-merged --sort:t --format:t \
+        --no-color --color?",
+        false,
+    ),
+    (
+        "tag",
+        "-l -n --list --sort:t --format:t --merged --no-merged",
+        false,
+    ),
+    ("remote", "-v --verbose", false),
 ];
 
 /// The arguments from the subcommand on.
@@ -26,8 +139,16 @@ pub(super) fn without_options(arguments: &[Word]) -> &[Word] {
     arguments.get(at..).unwrap_or_default()
 }
 
-/// Whether git only looks with these arguments, and shows what it sees to nobody else.
-pub(super) fn only_looks(arguments: &[Word]) -> bool {
+/// What git reads where it only looks.
+pub(super) struct Looked<'a> {
+    /// Words that may be the path of something, also where they name nothing that is there.
+    pub(super) paths: Vec<&'a Word>,
+    /// Whether it reads what the files hold, whichever there are.
+    pub(super) searches: bool,
+}
+
+/// What git reads with these arguments where it only looks, and shows what it sees to nobody else.
+pub(super) fn looks(arguments: &[Word]) -> Option<Looked<'_>> {
     let harmless = |word: &Word| {
         matches!(
             word.text.as_str(),
@@ -35,48 +156,39 @@ pub(super) fn only_looks(arguments: &[Word]) -> bool {
         )
     };
     let options = arguments.iter().take_while(|word| harmless(word)).count();
+    let none = Looked {
+        paths: Vec::new(),
+        searches: false,
+    };
     let Some((subcommand, rest)) = arguments[options..].split_first() else {
-        return true;
+        return Some(none);
     };
-    if !subcommand.known || rest.iter().any(|word| !word.known) {
-        return false;
+    let words: Vec<&str> = rest.iter().map(|word| word.text.as_str()).collect();
+    match (subcommand.text.as_str(), words.as_slice()) {
+        ("--version", [])
+        | ("stash" | "worktree", ["list"])
+        | ("config", ["--list" | "-l" | "list"])
+        | ("config", ["--list" | "-l", "--show-origin" | "--local" | "--global"]) => {
+            return Some(none);
+        }
+        ("config", ["--get" | "--get-all" | "get", name])
+        | ("remote", ["get-url", name])
+        | ("branch", ["--list", name])
+        | ("tag", ["-l" | "--list", name])
+            if !name.starts_with('-') =>
+        {
+            return Some(none);
+        }
+        _ => {}
     }
-    let runs_or_writes = |word: &Word| {
-        [
-            "--output",
-            "-o",
-            "-O",
-            "--open-files-in-pager",
-            "--ext-diff",
-            "--textconv",
-            "--exec",
-            "--upload-pack",
-        ]
-        .iter()
-        .any(|option| word.text.starts_with(option))
-    };
-    if rest.iter().any(runs_or_writes) {
-        return false;
+    let (_, list, more) = LOOKS.iter().find(|(name, ..)| *name == subcommand.text)?;
+    let call = options::call(list, rest)?;
+    if !more && !call.operands.is_empty() {
+        return None;
     }
-    let lists = |listing: &[&str]| {
-        rest.iter()
-            .all(|word| listing.contains(&word.text.as_str()) || word.text.starts_with("--format="))
-    };
-    match subcommand.text.as_str() {
-        "status" | "log" | "diff" | "show" | "blame" | "rev-parse" | "ls-files" | "ls-tree"
-        | "describe" | "shortlog" | "grep" | "cat-file" | "merge-base" | "rev-list"
-        | "name-rev" | "for-each-ref" | "count-objects" | "check-ignore" | "diff-tree"
-        | "whatchanged" | "version" | "help" => true,
-        "branch" => lists(&["-a", "-r", "-v", "-vv", "--all", "--list", "--show-current"]),
-        "tag" => lists(&["-l", "--list", "-n"]),
-        "remote" => lists(&["-v", "--verbose"]),
-        "stash" | "worktree" => rest.first().is_some_and(|word| word.text == "list"),
-        "config" => rest.first().is_some_and(|word| {
-            matches!(
-                word.text.as_str(),
-                "--get" | "--list" | "-l" | "get" | "list"
-            )
-        }),
-        _ => false,
-    }
+    let first = usize::from(subcommand.text == "grep" && !call.pattern);
+    Some(Looked {
+        paths: call.operands.into_iter().skip(first).collect(),
+        searches: subcommand.text == "grep",
+    })
 }

@@ -26,8 +26,12 @@ pub(super) struct Marks {
     substitutions: BTreeSet<usize>,
     /// Text that is taken as it is.
     inert: Vec<std::ops::Range<usize>>,
-    /// Whether a variable is set that decides what names mean.
+    /// Whether a variable is set that may decide what names mean.
     pub(super) renames: bool,
+    /// Whether it makes functions, so that names may mean these.
+    pub(super) functions: bool,
+    /// Whether something is evaluated that is no command: arithmetic, subscripts, names of names.
+    pub(super) evaluates: bool,
     /// Whether a comment stands where there can be none.
     odd: bool,
 }
@@ -58,48 +62,33 @@ impl Marks {
                     text.contains('\\') || text.len() < 2 || text[1..text.len() - 1].contains('`');
                 self.substitutions.extend([range.start, range.end - 1]);
             }
-            "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
+            "command_substitution" | "process_substitution" => {
                 self.substitutions.insert(range.start);
             }
-            "variable_assignment"
-            | "for_statement"
-            | "declaration_command"
-            | "unset_command"
-            | "subscript" => {
-                let mut cursor = node.walk();
-                self.renames |= node.named_children(&mut cursor).any(|child| {
-                    child.kind() == "variable_name" && decides_names(&source[child.byte_range()])
+            "arithmetic_expansion" => {
+                self.substitutions.insert(range.start);
+                // A name in it is evaluated as what it holds, which may be a command.
+                let inner = text.get(2..).unwrap_or_default();
+                self.evaluates |= inner.contains(|character: char| {
+                    !character.is_ascii_digit() && !" ()+-*/%<>=!&|^~?:,]".contains(character)
                 });
             }
-            "command" => {
-                let mut words = text.split_whitespace();
-                let sets = matches!(
-                    words.next(),
-                    Some(
-                        "read"
-                            | "mapfile"
-                            | "readarray"
-                            | "getopts"
-                            | "printf"
-                            | "declare"
-                            | "local"
-                            | "typeset"
-                            | "export"
-                            | "let"
-                            | "alias"
-                            | "shopt"
-                            | "enable"
-                            | "hash"
-                            | "set"
-                    )
-                );
-                self.renames |= sets
-                    && (words.clone().any(decides_names)
-                        || matches!(
-                            text.split_whitespace().next(),
-                            Some("alias" | "shopt" | "enable" | "hash")
-                        ));
+            // Set for one command alone, it is judged with that command.
+            "variable_assignment" if node.parent().is_some_and(|of| of.kind() == "command") => {
+                self.evaluates |= is_evaluated(node);
             }
+            "variable_assignment" | "for_statement" => {
+                self.evaluates |= is_evaluated(node);
+                let mut cursor = node.walk();
+                self.renames |= node.named_children(&mut cursor).any(|child| {
+                    child.kind() == "variable_name"
+                        && !is_plain_variable(&source[child.byte_range()])
+                });
+            }
+            "function_definition" => self.functions = true,
+            "expansion" => self.evaluates |= !is_plain_expansion(text),
+            "subscript" | "array" | "c_style_for_statement" => self.evaluates = true,
+            "compound_statement" => self.evaluates |= text.starts_with("(("),
             _ => {}
         }
         let mut cursor = node.walk();
@@ -134,37 +123,61 @@ impl Marks {
     }
 }
 
-/// Variables that decide which program a name means or what it does first.
-fn decides_names(name: &str) -> bool {
-    let name = name.split('=').next().unwrap_or(name);
-    const NAMES: [&str; 22] = [
-        "PATH",
-        "HOME",
-        "PWD",
-        "OLDPWD",
-        "IFS",
-        "ENV",
-        "BASH_ENV",
-        "CDPATH",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "PROMPT_COMMAND",
-        "PS4",
-        "PAGER",
-        "EDITOR",
-        "VISUAL",
-        "LESSOPEN",
-        "MANPAGER",
-        "RUSTC_WRAPPER",
-        "NODE_OPTIONS",
-        "PYTHONSTARTUP",
-        "PERL5OPT",
-        "RUBYOPT",
+/// Whether a node sets something with a subscript or to an array.
+fn is_evaluated(node: Node<'_>) -> bool {
+    let mut cursor = node.walk();
+    node.named_children(&mut cursor)
+        .any(|child| matches!(child.kind(), "subscript" | "array"))
+}
+
+/// Whether `${…}` gives a value, or a part of it, and does nothing else: no names of names, no subscripts, no
+/// assignments, no offsets, which are arithmetic.
+fn is_plain_expansion(text: &str) -> bool {
+    let Some(inner) = text
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'))
+    else {
+        return false;
+    };
+    let named = inner.strip_prefix('#').filter(|rest| !rest.is_empty());
+    let whole = named.unwrap_or(inner);
+    let end = whole
+        .find(|character: char| !character.is_ascii_alphanumeric() && character != '_')
+        .unwrap_or(whole.len());
+    let (name, rest) = whole.split_at(end);
+    if name.is_empty() {
+        return matches!(whole, "@" | "*" | "#" | "?" | "$" | "!");
+    }
+    match named {
+        Some(_) => rest.is_empty(),
+        None => {
+            rest.is_empty()
+                || [":-", "-", ":+", "+", "#", "%", "/"]
+                    .iter()
+                    .any(|operator| rest.starts_with(operator))
+        }
+    }
+}
+
+/// Whether a variable decides nothing but what is written where it is used: a plain lower-case name, or one of a few
+/// that programs take without harm.
+pub(super) fn is_plain_variable(name: &str) -> bool {
+    const TAKEN: [&str; 9] = [
+        "auto_resume",
+        "histchars",
+        "prefix",
+        "path",
+        "fpath",
+        "cdpath",
+        "manpath",
+        "mailpath",
+        "module_path",
     ];
-    NAMES.contains(&name)
-        || ["LD_", "DYLD_", "GIT_", "BASH_FUNC", "npm_config_"]
-            .iter()
-            .any(|start| name.starts_with(start))
+    let lower = name.chars().all(|character| {
+        character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_'
+    }) && name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
+    let taken = TAKEN.contains(&name) || name.ends_with("_proxy") || name.starts_with("npm_");
+    (lower && !taken) || is_harmless_variable(name)
 }
 
 /// Whether setting this variable for one command leaves what is known of the command as it is.

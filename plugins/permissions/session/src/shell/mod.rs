@@ -1,17 +1,23 @@
 //! Command lines in the grammar of bash, taken apart into everything that they would run.
 //!
 //! What the grammar does not take, what is deeper or longer than anybody can judge, and what hides a command in a
-//! place that the grammar overlooks is not taken apart: it is asked for as a whole.
+//! place that the grammar overlooks is not taken apart: it is asked for as a whole. Of commands, options, builtins and
+//! expansions those are known that are written down here; any other may do anything.
 
+mod builtins;
 mod command;
 mod git;
 mod known;
 mod marks;
+mod options;
+mod prefix;
 mod script;
+mod table;
 mod words;
+mod wrappers;
 
 pub(crate) use known::Class;
-pub(crate) use script::{Judged, Touch, parse};
+pub(crate) use script::{Depth, Judged, Touch, parse};
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
+use super::builtins;
 use super::command;
 use super::known::Class;
 use super::marks::{Marks, is_quoted_document};
@@ -18,6 +19,9 @@ const MOST_COMMANDS: usize = 500;
 const MOST_NESTED: usize = 6;
 /// Reports of progress that a parse gets; the parser makes one for every hundred of its steps.
 const MOST_STEPS: usize = 20_000;
+
+/// Why files are not looked up that a line names after it made links.
+pub(super) const RELINKED: &str = "it uses files after it made or moved links";
 
 /// Everything that a command line would run and touch.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,6 +49,8 @@ pub(crate) struct Judged {
     pub(crate) touches: Vec<Touch>,
     /// Whether its text is all that there is to it: the same words do the same.
     pub(crate) told: bool,
+    /// Whether some of its words cannot be told, so that it may be other than its text says.
+    pub(crate) open: bool,
     /// The words that name what it does, for a rule that is to cover its like.
     pub(crate) prefix: Vec<String>,
 }
@@ -58,6 +64,19 @@ pub(crate) struct Touch {
     pub(crate) from: Option<PathBuf>,
     /// Whether it is changed and not just read.
     pub(crate) changes: bool,
+    /// How much of what lies below is read too.
+    pub(crate) depth: Depth,
+}
+
+/// What of a directory is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Its names.
+    Names,
+    /// Every file below that is not hidden.
+    Visible,
+    /// Every file below.
+    Whole,
 }
 
 /// Takes a command line apart.
@@ -68,7 +87,10 @@ pub(crate) fn parse(text: &str, directory: &Path, home: Option<&Path>) -> Script
         home,
         directory: Some(directory.to_owned()),
         nested: 0,
+        moves: 0,
         renamed: false,
+        altered: false,
+        relinked: false,
     };
     reading.read(text);
     script
@@ -80,8 +102,14 @@ pub(super) struct Reading<'a> {
     /// Where the next command runs.
     pub(super) directory: Option<PathBuf>,
     nested: usize,
-    /// Whether a variable is set that decides what names mean.
+    /// Changes of the directory so far.
+    pub(super) moves: usize,
+    /// Whether something decides what names mean: a variable, a function, a file that is read.
     pub(super) renamed: bool,
+    /// Whether directories may be gone that were there.
+    pub(super) altered: bool,
+    /// Whether links may be there that were not.
+    pub(super) relinked: bool,
 }
 
 impl Reading<'_> {
@@ -112,7 +140,17 @@ impl Reading<'_> {
         if !marks.account_for_all(text) {
             return self.unclear("it runs something in a place that cannot be judged");
         }
-        self.renamed |= marks.renames;
+        if marks.renames {
+            self.unclear("it sets a variable that may decide what programs do");
+        }
+        if marks.evaluates {
+            self.unclear("it evaluates a text that may run something");
+        }
+        if marks.functions {
+            self.unclear("it makes a function, so that names may mean something else");
+            self.directory = None;
+        }
+        self.renamed |= marks.renames || marks.functions;
         self.walk(text, tree.root_node());
     }
 
@@ -122,10 +160,35 @@ impl Reading<'_> {
             return self.unclear("it holds too many command lines within each other");
         }
         self.nested += 1;
-        let directory = self.directory.clone();
-        self.read(text);
-        self.directory = directory;
+        self.apart(|this| this.read(text));
         self.nested -= 1;
+    }
+
+    /// A command line within this one, for a shell that knows less than bash and takes what it does not know for words.
+    pub(super) fn within_plain(&mut self, text: &str) {
+        const BASH: [&str; 13] = [
+            "[[", "((", "$'", "$\"", "$[", "<<<", "<(", ">(", "&>", "|&", "=(", "function",
+            "select",
+        ];
+        if BASH.iter().any(|sign| text.contains(sign)) {
+            self.unclear("it is written for another shell than the one that it runs");
+        }
+        self.within(text);
+    }
+
+    /// A command line that this very shell reads, in a directory that is known or not.
+    pub(super) fn here(&mut self, text: &str, directory: Option<PathBuf>) {
+        if self.nested == MOST_NESTED {
+            return self.unclear("it holds too many command lines within each other");
+        }
+        self.nested += 1;
+        let before = (
+            std::mem::replace(&mut self.directory, directory),
+            self.moves,
+        );
+        self.read(text);
+        self.nested -= 1;
+        self.directory = before.0.filter(|_| self.moves == before.1);
     }
 
     /// What runs cannot be told.
@@ -161,34 +224,58 @@ impl Reading<'_> {
         }
     }
 
-    /// What stands behind `||` runs where the first part failed, which then changed no directory.
+    /// Parts that run or not by how the ones before them ended.
     fn list(&mut self, source: &str, node: Node<'_>) {
-        let mut cursor = node.walk();
-        for child in node.children(&mut cursor).collect::<Vec<_>>() {
+        self.directory = self.chain(source, node);
+    }
+
+    /// Walks a list. Afterwards the directory is the one where all went well; the result is the one where that is not
+    /// said.
+    fn chain(&mut self, source: &str, node: Node<'_>) -> Option<PathBuf> {
+        if node.kind() != "list" {
             let before = self.directory.clone();
-            if child.is_named() {
-                self.walk(source, child);
-            }
-            let otherwise = child.next_sibling().is_some_and(|next| next.kind() == "||");
-            if otherwise && self.directory != before {
+            self.walk(source, node);
+            // `cd` itself may fail where directories were changed before.
+            let may_fail = self.directory != before && self.altered;
+            return self.directory.clone().filter(|_| !may_fail);
+        }
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        let or = children.iter().any(|child| child.kind() == "||");
+        let before = self.directory.clone();
+        let mut otherwise = before.clone();
+        let parts = children.into_iter().filter(Node::is_named);
+        for (at, part) in parts.filter(|part| part.kind() != "comment").enumerate() {
+            if at > 0 && or && (self.directory != before || otherwise != before) {
                 self.directory = None;
             }
+            let after = self.chain(source, part);
+            otherwise = match at {
+                0 => after,
+                _ => after.filter(|after| Some(after) == otherwise.as_ref()),
+            };
         }
+        if or && otherwise != self.directory {
+            self.directory = None;
+        }
+        otherwise.filter(|otherwise| Some(otherwise) == self.directory.as_ref())
     }
 
     /// Runs `part` as a shell of its own: a change of directory in it ends with it.
-    fn apart(&mut self, part: impl FnOnce(&mut Self)) {
-        let before = self.directory.clone();
+    pub(super) fn apart(&mut self, part: impl FnOnce(&mut Self)) {
+        let before = (self.directory.clone(), self.moves);
         part(self);
-        self.directory = before;
+        (self.directory, self.moves) = before;
     }
 
-    /// Runs `part`, which may run or not, or several times: where it changes the directory, nobody knows it.
+    /// Runs `part`, which may run or not, in parts, or several times: where it changes the directory, nobody knows
+    /// where which of its parts is.
     fn maybe(&mut self, part: impl FnOnce(&mut Self)) {
-        let before = self.directory.clone();
+        let before = self.moves;
         part(self);
-        if self.directory != before {
+        if self.moves != before {
             self.directory = None;
+            self.unclear("it changes the directory on one of several ways");
         }
     }
 
@@ -209,15 +296,30 @@ impl Reading<'_> {
             | "function_definition" => {
                 self.maybe(|this| this.children(source, node));
             }
-            "declaration_command" => {
+            "declaration_command" | "unset_command" => {
                 self.children(source, node);
-                let words: Vec<Word> = source[node.byte_range()]
-                    .split_whitespace()
-                    .take(1)
-                    .map(Word::plain)
-                    .collect();
-                let words = command::Simple::new(words, Vec::new());
-                command::judge(self, words);
+                let mut cursor = node.walk();
+                let name = source[node.byte_range()].split_whitespace().next();
+                let mut words: Vec<Word> = name.map(Word::plain).into_iter().collect();
+                for child in node.named_children(&mut cursor).collect::<Vec<_>>() {
+                    words.push(match child.kind() {
+                        // What it is set to was judged; the name is what counts.
+                        "variable_assignment" => Word::unknown(&source[child.byte_range()]),
+                        _ => self.values(source).word(child),
+                    });
+                }
+                command::judge(self, command::Simple::new(words, Vec::new()));
+            }
+            "negated_command" => {
+                let before = self.moves;
+                self.children(source, node);
+                if self.moves != before {
+                    self.directory = None;
+                }
+            }
+            "test_command" => {
+                self.children(source, node);
+                self.test(source, node);
             }
             "file_redirect" => {
                 let extra = self.redirect(source, node);
@@ -237,11 +339,8 @@ impl Reading<'_> {
             | "else_clause"
             | "elif_clause"
             | "case_item"
-            | "negated_command"
             | "variable_assignment"
             | "variable_assignments"
-            | "unset_command"
-            | "test_command"
             | "herestring_redirect"
             | "heredoc_body"
             | "string"
@@ -277,6 +376,47 @@ impl Reading<'_> {
             kind => {
                 self.unclear(format!("it holds a construct that is not judged ({kind})"));
                 self.children(source, node);
+            }
+        }
+    }
+
+    /// `[ … ]` and `[[ … ]]`.
+    fn test(&mut self, source: &str, node: Node<'_>) {
+        let text = &source[node.byte_range()];
+        let mut words = Vec::new();
+        self.operands(source, node, &mut words);
+        let known = match text.starts_with("[[") {
+            // Within `[` it is a redirection, as everywhere else.
+            false if words.iter().any(|word| word.text.contains(['<', '>'])) => false,
+            true => builtins::compares(&words),
+            false => builtins::tests(&words),
+        };
+        if !known {
+            self.unclear("it tests something in a way that may run something");
+        }
+        for path in builtins::tested(&words) {
+            self.touch(path, false);
+        }
+    }
+
+    /// The words of a test in order, its operators among them.
+    fn operands(&self, source: &str, node: Node<'_>, words: &mut Vec<Word>) {
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor).collect::<Vec<_>>() {
+            match child.kind() {
+                "[" | "]" | "[[" | "]]" => {}
+                "unary_expression"
+                | "binary_expression"
+                | "parenthesized_expression"
+                | "postfix_expression"
+                | "ternary_expression"
+                | "redirected_statement" => {
+                    self.operands(source, child, words);
+                }
+                _ if child.is_named() && child.kind() != "test_operator" => {
+                    words.push(self.values(source).word(child));
+                }
+                _ => words.push(Word::plain(&source[child.byte_range()])),
             }
         }
     }
@@ -335,6 +475,9 @@ impl Reading<'_> {
                 "heredoc_redirect" => extra.extend(self.here_document(source, *redirect)),
                 _ => self.children(source, *redirect),
             }
+        }
+        for line in given_to_a_shell(source, &children) {
+            self.within(line);
         }
         for body in children
             .iter()
@@ -401,10 +544,18 @@ impl Reading<'_> {
         if STREAMS.contains(&target.text.as_str()) {
             return;
         }
+        self.touch(&target.text, changes);
+    }
+
+    fn touch(&mut self, path: &str, changes: bool) {
+        if self.relinked {
+            self.unclear(RELINKED);
+        }
         self.script.touches.push(Touch {
-            path: PathBuf::from(target.text),
+            path: PathBuf::from(path),
             from: self.directory.clone(),
             changes,
+            depth: Depth::Names,
         });
     }
 
@@ -438,6 +589,34 @@ impl Reading<'_> {
         }
         words
     }
+}
+
+/// The here-documents that a shell reads as its commands.
+fn given_to_a_shell<'s>(source: &'s str, parts: &[Node<'_>]) -> Vec<&'s str> {
+    let text = |node: &Node<'_>| &source[node.byte_range()];
+    let is_shell = parts
+        .iter()
+        .filter(|part| part.kind() == "command")
+        .any(|part| {
+            let name = text(part).split_whitespace().next().unwrap_or_default();
+            let name = name.rsplit('/').next().unwrap_or(name);
+            matches!(name, "bash" | "sh" | "dash" | "ash" | "zsh" | "ksh")
+        });
+    if !is_shell {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    for redirect in parts
+        .iter()
+        .filter(|part| part.kind() == "heredoc_redirect")
+    {
+        let mut cursor = redirect.walk();
+        let body = redirect
+            .named_children(&mut cursor)
+            .find(|child| child.kind() == "heredoc_body");
+        lines.extend(body.map(|body| &source[body.byte_range()]));
+    }
+    lines
 }
 
 /// Parses, within bounds.

@@ -13,6 +13,8 @@ pub(crate) struct Word {
     pub(crate) known: bool,
     /// Whether it is a file name pattern.
     pub(crate) glob: bool,
+    /// Whether it is one word, whatever it comes to.
+    pub(crate) single: bool,
 }
 
 impl Word {
@@ -22,6 +24,7 @@ impl Word {
             text: text.into(),
             known: true,
             glob: false,
+            single: true,
         }
     }
 
@@ -31,6 +34,7 @@ impl Word {
             text: source.into(),
             known: false,
             glob: false,
+            single: false,
         }
     }
 
@@ -74,12 +78,14 @@ impl Values<'_> {
                 Word::plain(text)
             }
             "raw_string" => Word::plain(text.trim_start_matches('\'').trim_end_matches('\'')),
-            "ansi_c_string" if !text.contains('\\') => {
-                Word::plain(text.trim_start_matches('$').trim_matches('\''))
-            }
+            "ansi_c_string" => decoded(text).map_or_else(|| Word::unknown(text), Word::plain),
             "string" => self.joined(node, true),
             "concatenation" => self.joined(node, false),
             "simple_expansion" | "expansion" => self.variable(text),
+            "arithmetic_expansion" => Word {
+                single: true,
+                ..Word::unknown(text)
+            },
             _ => Word::unknown(text),
         }
     }
@@ -108,6 +114,8 @@ impl Values<'_> {
         self.between(&mut whole, at, finish, quoted);
         if !whole.known {
             whole.text = self.text(node).to_owned();
+            // `"$@"` and `"${a[@]}"` are as many words as there are.
+            whole.single = quoted && !whole.text.contains(['@', '*']);
         }
         whole
     }
@@ -187,6 +195,74 @@ fn push(whole: &mut Word, part: &Word) {
     whole.text.push_str(&part.text);
     whole.known &= part.known;
     whole.glob |= part.glob;
+    whole.single &= part.single && !part.glob;
+}
+
+/// The text of `$'…'`. `None` where it is no text.
+fn decoded(text: &str) -> Option<String> {
+    let inner = text.strip_prefix("$'")?.strip_suffix('\'')?;
+    let mut bytes: Vec<u8> = Vec::with_capacity(inner.len());
+    let mut characters = inner.chars().peekable();
+    while let Some(character) = characters.next() {
+        let mut push = |character: char| {
+            bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        };
+        if character != '\\' {
+            push(character);
+            continue;
+        }
+        let mut digits = |radix: u32, most: usize| {
+            let (mut value, mut count) = (0, 0);
+            while let Some(digit) = characters.peek().and_then(|next| next.to_digit(radix)) {
+                if count == most {
+                    break;
+                }
+                (value, count) = (value * radix + digit, count + 1);
+                characters.next();
+            }
+            (count > 0).then_some(value)
+        };
+        // Three octal digits may begin with the character that is next.
+        if let Some(value) = digits(8, 3) {
+            bytes.push(u8::try_from(value).ok()?);
+            continue;
+        }
+        match characters.next()? {
+            'a' => bytes.push(7),
+            'b' => bytes.push(8),
+            'e' | 'E' => bytes.push(27),
+            'f' => bytes.push(12),
+            'n' => bytes.push(b'\n'),
+            'r' => bytes.push(b'\r'),
+            't' => bytes.push(b'\t'),
+            'v' => bytes.push(11),
+            same @ ('\\' | '\'' | '"' | '?') => push(same),
+            kind @ ('x' | 'u' | 'U') => {
+                let most = match kind {
+                    'x' => 2,
+                    'u' => 4,
+                    _ => 8,
+                };
+                let (mut value, mut count) = (0u32, 0);
+                while let Some(digit) = characters.peek().and_then(|next| next.to_digit(16)) {
+                    if count == most {
+                        break;
+                    }
+                    (value, count) = (value.checked_mul(16)?.checked_add(digit)?, count + 1);
+                    characters.next();
+                }
+                match kind {
+                    _ if count == 0 => return None,
+                    'x' => bytes.push(u8::try_from(value).ok()?),
+                    _ => push(char::from_u32(value)?),
+                }
+            }
+            _ => return None,
+        }
+    }
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
 }
 
 /// Text between double quotes: a backslash counts before `$`, a backtick, `"`, itself and a line's end.

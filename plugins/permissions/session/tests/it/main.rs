@@ -255,7 +255,7 @@ async fn what_another_session_of_the_project_was_told_counts_here() {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     let contents = json!({
         "version": 1,
-        "projects": { project: [{ "action": "shell", "resource": "deploy *", "effect": "allow" }] },
+        "projects": { project: [{ "action": "shell", "resource": "deploy now", "effect": "allow" }] },
     });
     std::fs::write(&file, contents.to_string()).unwrap();
     assert_eq!(

@@ -1,0 +1,116 @@
+//! What an approval for more than one call may cover of a command: its like, where that is narrow.
+
+use super::options;
+use super::words::Word;
+
+/// Commands and subcommands whose like is no more than what was asked for, each with the options that leave it so.
+/// Others are approved word by word.
+const LIKE: &[(&str, &[&str], &str)] = &[
+    (
+        "cargo",
+        &[
+            "build", "b", "check", "c", "clippy", "test", "t", "nextest", "doc", "bench", "fmt",
+        ],
+        CARGO,
+    ),
+    (
+        "git",
+        &["add", "mv"],
+        "-A -u -v -n -f -k -p --all --update --verbose --dry-run --force",
+    ),
+    (
+        "git",
+        &["commit"],
+        "-m:t -a -s -v -q --message:t --all --amend --no-edit --signoff --allow-empty --verbose --quiet",
+    ),
+    (
+        "git",
+        &["status"],
+        "-s -b -u -uno -uall --short --branch --porcelain? --ignored? --untracked-files?",
+    ),
+    (
+        "git",
+        &["switch", "checkout"],
+        "-b -c -B -C -q -f -d --create --quiet --detach --track? --force",
+    ),
+    (
+        "git",
+        &["restore"],
+        "-S -W -q --staged --worktree --quiet --source:t",
+    ),
+    (
+        "git",
+        &["stash"],
+        "-u -m:t -q -k --include-untracked --keep-index --quiet --message:t",
+    ),
+    (
+        "git",
+        &["branch", "tag"],
+        "-d -D -m -l -a -f --delete --list --annotate --force",
+    ),
+    (
+        "go",
+        &["build", "test", "vet", "fmt"],
+        "-v -race -short -run:t",
+    ),
+    ("npm", &["test"], ""),
+    ("pnpm", &["test"], ""),
+    ("yarn", &["test"], ""),
+    ("bun", &["test"], ""),
+];
+
+const CARGO: &str = "-p:t -v -q -r -j:t -E:t --package:t --lib --bins --bin:t --tests --test:t --examples --example:t \
+    --benches --bench:t --all-targets --workspace --all --release --profile:t --features:t --all-features \
+    --no-default-features --no-run --no-fail-fast --doc --quiet --verbose --locked --offline --frozen --jobs:t \
+    --message-format:t --keep-going --check --no-deps --open --exclude:t";
+
+/// The words that name what a command does, so that a rule can cover its like: `cargo test`, `npm run build`. Empty
+/// where nothing but this very command may be covered.
+pub(super) fn prefix(words: &[Word]) -> Vec<String> {
+    let plain = |word: &Word| {
+        word.known
+            && !word.glob
+            && !word.text.is_empty()
+            && !word.text.starts_with('-')
+            && word
+                .text
+                .chars()
+                .all(|character| character.is_ascii_alphanumeric() || "-_.:".contains(character))
+    };
+    let named = |length: usize| {
+        words[..length]
+            .iter()
+            .map(|word| word.text.clone())
+            .collect()
+    };
+    let Some([name, subcommand, rest @ ..]) = words.get(..).filter(|words| words.len() > 1) else {
+        return Vec::new();
+    };
+    if !plain(name) || !plain(subcommand) {
+        return Vec::new();
+    }
+    if matches!(name.text.as_str(), "npm" | "pnpm" | "yarn" | "bun") && subcommand.text == "run" {
+        // Options before `--` are those of the runner, and may say what runs the script.
+        let own = rest.iter().take_while(|word| word.text != "--");
+        let harmless = rest.first().is_some_and(plain)
+            && own
+                .clone()
+                .all(|word| word.known && !word.glob && !word.text.starts_with('-'));
+        return if harmless { named(3) } else { Vec::new() };
+    }
+    let like = LIKE.iter().find(|(program, subcommands, _)| {
+        name.text == *program && subcommands.contains(&subcommand.text.as_str())
+    });
+    let own: &[Word] = match rest.iter().position(|word| word.text == "--") {
+        Some(end) if name.text == "cargo" => &rest[..end],
+        _ => rest,
+    };
+    match like {
+        Some((.., list))
+            if rest.iter().all(|word| word.known) && options::call(list, own).is_some() =>
+        {
+            named(2)
+        }
+        _ => Vec::new(),
+    }
+}

@@ -146,6 +146,7 @@ fn what_would_run_something_unasked_does_not() {
         "function cat { touch x; }; cat a.txt",
         "uniq a.txt x",
         "xxd a.txt x",
+        "xxd - -p",
         "xxd -r a.txt x",
         "tree -o x",
         "rg --pre touch x",
@@ -173,6 +174,8 @@ fn what_would_run_something_unasked_does_not() {
         "ls &> x",
         "[ a > x ]",
         "sh -c '[[ a > x ]]'",
+        "sh -c 'y=\"1 PATH=.\"; export x=$y; ls'",
+        "y='1 PATH=.'; command export x=$y; ls",
         "cat <> x",
     ] {
         for mode in [Plan, Ask] {
@@ -238,6 +241,17 @@ fn what_would_read_outside_or_secrets_unasked_does_not() {
         "find -L in",
         "sed -n 1p ../secret.txt",
         "bash -c 'cat ../secret.txt'",
+        "cd deep < missing; cat ../secret.txt",
+        "< missing cd deep; cat ../secret.txt",
+        "{ cd deep; } < missing; cat ../secret.txt",
+        "readonly x; x=1 cd deep; cat ../secret.txt",
+        "echo $(<.env)",
+        "echo \"$(< ../secret.txt)\"",
+        "PWD=..; cat \"$PWD/secret.txt\"",
+        "HOME=.. eval 'cat ~/secret.txt'",
+        "env HOME=.. bash -c 'cat ~/secret.txt'",
+        "cat < /dev/tcp/localhost/80",
+        "ps e",
         "cat ~/.netrc",
         "ls ~nobody",
     ] {
@@ -727,7 +741,7 @@ fn what_plan_mode_allows_changes_nothing_in_real_bash() {
         }
         ran += 1;
         run(&line, &ground.project);
-        assert_eq!(files(&root), before, "after {line:?}");
+        assert!(files(&root) == before, "{line:?} changed something");
     }
     assert!(ran > 0, "{made} lines, none of which runs");
     println!("{made} lines were made, {ran} ran");

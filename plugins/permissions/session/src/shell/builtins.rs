@@ -43,9 +43,9 @@ pub(super) fn known(name: &str, arguments: &[Word]) -> Option<bool> {
                 .iter()
                 .all(|word| *word == "-r" || is_plain_variable(word))
         }
-        "export" | "local" | "declare" | "typeset" | "readonly" => {
-            arguments.iter().all(|word| sets_plainly(&word.text))
-        }
+        "export" | "local" | "declare" | "typeset" | "readonly" => arguments
+            .iter()
+            .all(|word| word.single && sets_plainly(&word.text)),
         "unset" => told && words.iter().all(|word| is_plain_variable(word)),
         "set" => {
             const MODES: [&str; 8] = ["-e", "-u", "-x", "-eu", "-ex", "-eux", "-ue", "-euo"];

@@ -162,6 +162,14 @@ fn looked_at(name: &str, arguments: &[Word], directory: Option<&Path>) -> Option
     };
     touches.extend(match operands {
         Operands::Nothing => call.operands.is_empty().then(Vec::new)?,
+        // `ps e` shows the variables of programs.
+        Operands::Text
+            if name == "ps"
+                && !(words.clone())
+                    .all(|word| matches!(word.text.as_str(), "aux" | "ax" | "auxww" | "auxf")) =>
+        {
+            return None;
+        }
         Operands::Text => {
             let globs: Vec<&Word> = words.filter(|word| word.glob).collect();
             of(globs, false)?
@@ -178,7 +186,11 @@ fn looked_at(name: &str, arguments: &[Word], directory: Option<&Path>) -> Option
             of(words.skip(pattern).collect(), name == "rg" || call.deep)?
         }
         Operands::One => match call.operands.len() {
-            0 | 1 if !call.operands.iter().any(|word| word.glob) => of(words.collect(), false)?,
+            0 => Vec::new(),
+            // Not every program takes options behind it.
+            1 if arguments.last() == call.operands.first().copied() && !call.operands[0].glob => {
+                of(words.collect(), false)?
+            }
             _ => return None,
         },
         Operands::Format => call

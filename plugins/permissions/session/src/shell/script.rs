@@ -304,7 +304,15 @@ impl Reading<'_> {
                 for child in node.named_children(&mut cursor).collect::<Vec<_>>() {
                     words.push(match child.kind() {
                         // What it is set to was judged; the name is what counts.
-                        "variable_assignment" => Word::unknown(&source[child.byte_range()]),
+                        "variable_assignment" => {
+                            let value = child.child_by_field_name("value");
+                            let value = value.map(|value| self.values(source).word(value));
+                            Word {
+                                // Other shells than bash take several words for several names.
+                                single: value.is_none_or(|value| value.single && !value.glob),
+                                ..Word::unknown(&source[child.byte_range()])
+                            }
+                        }
                         _ => self.values(source).word(child),
                     });
                 }
@@ -432,6 +440,7 @@ impl Reading<'_> {
             return self.unclear("it holds too many commands to be judged");
         }
         let (mut words, mut assignments, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        let mut redirects = false;
         let mut cursor = node.walk();
         for child in node.named_children(&mut cursor).collect::<Vec<_>>() {
             match child.kind() {
@@ -440,7 +449,10 @@ impl Reading<'_> {
                     let name = child.named_child(0).map(|name| &source[name.byte_range()]);
                     assignments.push(name.unwrap_or_default().to_owned());
                 }
-                "file_redirect" => after.extend(self.redirect(source, child)),
+                "file_redirect" => {
+                    redirects = true;
+                    after.extend(self.redirect(source, child));
+                }
                 "heredoc_redirect" => after.extend(self.here_document(source, child)),
                 "herestring_redirect" | "comment" => self.children(source, child),
                 _ => {
@@ -451,7 +463,13 @@ impl Reading<'_> {
         }
         words.extend(after);
         words.extend(more.iter().cloned());
+        // What cannot be redirected or set does not run.
+        let may_fail = redirects || !assignments.is_empty();
+        let moves = self.moves;
         command::judge(self, command::Simple::new(words, assignments));
+        if may_fail && self.moves != moves {
+            self.directory = None;
+        }
     }
 
     fn redirected(&mut self, source: &str, node: Node<'_>) {
@@ -479,6 +497,7 @@ impl Reading<'_> {
         for line in given_to_a_shell(source, &children) {
             self.within(line);
         }
+        let moves = self.moves;
         for body in children
             .iter()
             .filter(|child| !is_redirect(child) && !is_list(child))
@@ -489,6 +508,9 @@ impl Reading<'_> {
             } else {
                 self.walk(source, *body);
             }
+        }
+        if self.moves != moves {
+            self.directory = None;
         }
         if !extra.is_empty() {
             self.unclear("words stand behind a redirection that belong to no command");

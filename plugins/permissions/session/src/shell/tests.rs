@@ -64,7 +64,7 @@ fn every_command_of_a_line_is_judged() {
         ("cat <<EOF | b\nx\nEOF\nc", &["b", "cat", "c"]),
         ("rm > out -rf x", &["rm -rf x"]),
         ("> out rm x", &["rm x"]),
-        ("export x=$(a)", &["a", "export x=$(a)"]),
+        ("export x=\"$(a)\"", &["a", "export x=\"$(a)\""]),
         ("env X=1 a b", &["X=… a b"]),
         ("env -i -u Y X=1 a", &["X=… a"]),
         ("sudo -u root a b", &["sudo -u root a b", "a b"]),

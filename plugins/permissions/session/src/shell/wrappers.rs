@@ -393,11 +393,10 @@ pub(super) fn find_looks(arguments: &[Word]) -> bool {
     while let Some(word) = words.next() {
         match word.text.as_str() {
             text if ALONE.contains(&text) => {}
-            text if VALUED.contains(&text) => {
-                if words.next().is_none_or(|value| value.glob) {
-                    return false;
-                }
+            text if VALUED.contains(&text) && words.next().is_none_or(|value| value.glob) => {
+                return false;
             }
+            text if VALUED.contains(&text) => {}
             "-exec" | "-execdir" => {
                 let mut last = "";
                 loop {

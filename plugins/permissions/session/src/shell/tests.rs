@@ -66,7 +66,7 @@ fn every_command_of_a_line_is_judged() {
         ("> out rm x", &["rm x"]),
         ("export x=\"$(a)\"", &["a", "export x=\"$(a)\""]),
         ("env X=1 a b", &["X=… a b"]),
-        ("env -i -u Y X=1 a", &["X=… a"]),
+        ("env -i -u Y X=1 a", &["Y=… X=… a"]),
         ("sudo -u root a b", &["sudo -u root a b", "a b"]),
         ("nohup nice -n 5 a", &["a"]),
         ("timeout -k 1 10s a b", &["a b"]),

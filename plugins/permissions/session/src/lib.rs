@@ -19,6 +19,7 @@
 
 mod approvals;
 mod approver;
+mod below;
 mod covers;
 mod facet;
 mod judge;

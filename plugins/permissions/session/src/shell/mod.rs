@@ -7,10 +7,13 @@
 mod builtins;
 mod command;
 mod git;
+mod globs;
 mod known;
+mod looks;
 mod marks;
 mod options;
 mod prefix;
+mod redirects;
 mod script;
 mod table;
 mod words;

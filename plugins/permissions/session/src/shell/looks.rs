@@ -1,0 +1,173 @@
+//! What commands read that only look.
+
+use std::path::Path;
+
+use super::known::{read_operand, read_operands, touch};
+use super::script::{Depth, Touch};
+use super::table::{self, Operands};
+use super::words::Word;
+use super::wrappers::find_looks;
+use super::{git, options};
+
+/// What a command reads that only looks. `None` where it is not known to do just that.
+pub(super) fn looked_at(
+    name: &str,
+    arguments: &[Word],
+    directory: Option<&Path>,
+) -> Option<Vec<Touch>> {
+    let here = |depth| Touch {
+        depth,
+        ..touch(".", directory, false)
+    };
+    match name {
+        "cd" => {
+            return match arguments {
+                [] => Some(Vec::new()),
+                [target] if !target.glob && !target.text.starts_with('-') => {
+                    Some(vec![touch(&target.text, directory, false)])
+                }
+                _ => None,
+            };
+        }
+        "command"
+            if arguments
+                .first()
+                .is_some_and(|word| matches!(word.text.as_str(), "-v" | "-V")) =>
+        {
+            return arguments.iter().all(|word| !word.glob).then(Vec::new);
+        }
+        "find" => return looked_at_by_find(arguments, directory),
+        "sed" if prints_lines(arguments) => {
+            let files = arguments.iter().filter(|word| word.text != "-n").skip(1);
+            return read_operands(files, directory, Depth::Names);
+        }
+        "git" => {
+            let looked = git::looks(arguments)?;
+            let depth = match looked.searches {
+                true => Depth::Visible,
+                false => Depth::Names,
+            };
+            let mut touches = vec![here(depth)];
+            for word in looked.paths {
+                touches.extend(read_operand(word, directory, depth)?);
+                // What a commit holds is named behind a colon.
+                if let Some((_, path)) = word
+                    .text
+                    .split_once(':')
+                    .filter(|(_, path)| !path.is_empty())
+                {
+                    touches.push(touch(path, directory, false));
+                }
+            }
+            return Some(touches);
+        }
+        "node" | "npm" | "python" | "python3" | "ruby" | "gcc" | "clang" | "make" | "cmake"
+        | "bash"
+            if arguments.len() == 1 && arguments[0].text == "--version" =>
+        {
+            return Some(Vec::new());
+        }
+        _ => {}
+    }
+    let (_, operands, list) = table::row(name)?;
+    let call = options::call(list, arguments)?;
+    let depth = match (name, call.deep) {
+        ("rg", _) => {
+            let all = ["-u", "-.", "--hidden", "--no-ignore", "--unrestricted"];
+            match all.iter().any(|option| call.has(option)) {
+                true => Depth::Whole,
+                false => Depth::Visible,
+            }
+        }
+        (_, true) => Depth::Whole,
+        (_, false) => Depth::Names,
+    };
+    let mut touches: Vec<Touch> = call
+        .reads
+        .iter()
+        .map(|path| touch(path, directory, false))
+        .collect();
+    let words = call.operands.iter().copied();
+    let of = |words: Vec<&Word>, or_here: bool| -> Option<Vec<Touch>> {
+        match words.is_empty() && or_here {
+            true => Some(vec![here(depth)]),
+            false => read_operands(words.into_iter(), directory, depth),
+        }
+    };
+    touches.extend(match operands {
+        Operands::Nothing => call.operands.is_empty().then(Vec::new)?,
+        // `ps e` shows the variables of programs.
+        Operands::Text
+            if name == "ps"
+                && !(words.clone())
+                    .all(|word| matches!(word.text.as_str(), "aux" | "ax" | "auxww" | "auxf")) =>
+        {
+            return None;
+        }
+        Operands::Text => {
+            let globs: Vec<&Word> = words.filter(|word| word.glob).collect();
+            of(globs, false)?
+        }
+        Operands::Files => of(words.collect(), false)?,
+        Operands::Places => of(words.collect(), true)?,
+        Operands::Pattern => {
+            let pattern = usize::from(!call.pattern);
+            if call.operands.len() < pattern
+                || call.operands.iter().take(pattern).any(|word| word.glob)
+            {
+                return None;
+            }
+            of(words.skip(pattern).collect(), name == "rg" || call.deep)?
+        }
+        Operands::One => match call.operands.len() {
+            0 => Vec::new(),
+            // Not every program takes options behind it.
+            1 if arguments.last() == call.operands.first().copied() && !call.operands[0].glob => {
+                of(words.collect(), false)?
+            }
+            _ => return None,
+        },
+        Operands::Format => call
+            .operands
+            .iter()
+            .all(|word| word.text.starts_with('+') && !word.glob)
+            .then(Vec::new)?,
+        Operands::Filter => {
+            let filter = call.operands.first()?;
+            let loads = ["import", "include", "modulemeta", "search_list"];
+            if filter.glob || loads.iter().any(|load| filter.text.contains(load)) {
+                return None;
+            }
+            of(words.skip(1).collect(), false)?
+        }
+    });
+    Some(touches)
+}
+
+fn looked_at_by_find(arguments: &[Word], directory: Option<&Path>) -> Option<Vec<Touch>> {
+    if !find_looks(arguments) {
+        return None;
+    }
+    let starts = arguments
+        .iter()
+        .take_while(|word| !word.text.starts_with(['-', '(', '!']));
+    let mut touches = read_operands(starts, directory, Depth::Names)?;
+    if touches.is_empty() {
+        touches.push(touch(".", directory, false));
+    }
+    Some(touches)
+}
+
+/// Whether `sed` prints lines and does nothing else: `sed -n '10,20p' FILE`.
+fn prints_lines(arguments: &[Word]) -> bool {
+    let mut others = arguments.iter().filter(|word| word.text != "-n");
+    let script = others.next();
+    let plain = script.is_some_and(|script| {
+        let body = script.text.strip_suffix('p').unwrap_or("x");
+        body.chars()
+            .all(|character| character.is_ascii_digit() || matches!(character, ',' | '$'))
+    });
+    plain
+        && arguments.iter().any(|word| word.text == "-n")
+        && others.all(|word| !word.text.starts_with('-'))
+}

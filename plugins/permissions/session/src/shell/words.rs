@@ -157,7 +157,11 @@ impl Values<'_> {
                     word.text.push(character);
                 }
                 // Braces expand to several words, `{}` apart.
-                '{' if text != "{}" => {
+                '{' if characters.peek() == Some(&'}') => {
+                    word.text.push_str("{}");
+                    characters.next();
+                }
+                '{' => {
                     word.known = false;
                     word.text.push(character);
                 }

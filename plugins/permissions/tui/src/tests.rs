@@ -67,6 +67,7 @@ fn ask(id: &str, tool: &str, arguments: Value, action: &str, resource: &str) -> 
     PendingAsk {
         asker: None,
         id: InvocationId::new(id),
+        asker: None,
         request: Ask {
             tool: tool.into(),
             arguments,

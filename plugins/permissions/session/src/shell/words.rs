@@ -92,6 +92,13 @@ impl Values<'_> {
 
     /// The parts of a word one after the other; what stands between them is text of a string.
     fn joined(&self, node: Node<'_>, quoted: bool) -> Word {
+        let text = self.text(node);
+        let plain =
+            |character: char| character.is_ascii_alphanumeric() || "-_./=".contains(character);
+        // Empty braces stand for themselves, which the grammar does not know.
+        if !quoted && text.contains("{}") && text.replace("{}", "").chars().all(plain) {
+            return Word::plain(text);
+        }
         let mut whole = Word::plain("");
         let mut at = node.start_byte();
         let end = node.end_byte();

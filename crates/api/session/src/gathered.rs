@@ -142,7 +142,7 @@ where
     fn append(&self, all: &mut Vec<T>, gathering: &Gathering<T, C>) {
         let children = self.lock();
         let mut by_age: Vec<_> = children.iter().collect();
-        by_age.sort_by(|(a, _), (b, _)| a.cmp(b));
+        by_age.sort_unstable_by_key(|(id, _)| (*id).clone());
         for (id, child) in by_age {
             let mut list = (*child.list.get()).clone();
             list.iter_mut().for_each(|one| (gathering.mark)(one, id));

@@ -65,7 +65,6 @@ fn ask(id: &str, tool: &str, arguments: Value, action: &str, resource: &str) -> 
         effect: Effect::Allow,
     };
     PendingAsk {
-        asker: None,
         id: InvocationId::new(id),
         asker: None,
         request: Ask {

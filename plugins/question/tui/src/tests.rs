@@ -76,7 +76,6 @@ fn question(id: &str, text: &str) -> PendingQuestion {
         description: description.map(Into::into),
     };
     PendingQuestion {
-        asker: None,
         id: InvocationId::new(id),
         asker: None,
         request: QuestionRequest {

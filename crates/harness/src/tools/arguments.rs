@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use jsonschema::Validator;
 use serde_json::Value;
 
 use super::set::RegisteredTool;
@@ -33,14 +34,15 @@ pub(crate) enum ArgumentsError {
     Mismatch { name: String, found: String },
 }
 
-/// Decodes and validates.
+/// Decodes and validates. A member that is null where its schema takes no null counts as left out: models send
+/// nulls for what they do not want to say.
 pub(crate) fn decode(
     name: &str,
     registered: &RegisteredTool,
     arguments: &Value,
 ) -> Result<Arc<Value>, ArgumentsError> {
     let name = || name.to_owned();
-    let arguments = match arguments {
+    let mut arguments = match arguments {
         Value::String(text) if text.trim().is_empty() => Value::Object(Default::default()),
         Value::Null => Value::Object(Default::default()),
         Value::String(text) => serde_json::from_str(text).map_err(|source| {
@@ -64,9 +66,47 @@ pub(crate) fn decode(
             return Err(ArgumentsError::Schema { name, error });
         }
     };
+    let refused = nulls(validator, &arguments);
+    for path in &refused {
+        remove(&mut arguments, path);
+    }
+    let (mut found, left) = mismatches(validator, &arguments);
+    if found.is_empty() {
+        return Ok(Arc::new(arguments));
+    }
+    if left > 0 {
+        write!(found, "\n- and {left} more").expect("text takes text");
+    }
+    Err(ArgumentsError::Mismatch {
+        name: name(),
+        found,
+    })
+}
+
+/// The pointers to nulls that the schema refuses.
+fn nulls(validator: &Validator, arguments: &Value) -> Vec<String> {
+    let errors = validator.iter_errors(arguments);
+    let refused = errors.filter(|error| error.instance().is_null());
+    refused
+        .map(|error| error.instance_path().to_string())
+        .collect()
+}
+
+/// Takes out the member of an object that the pointer leads to. An element of a list stays: its place counts.
+fn remove(arguments: &mut Value, pointer: &str) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else {
+        return;
+    };
+    if let Some(Value::Object(members)) = arguments.pointer_mut(parent) {
+        members.remove(&name.replace("~1", "/").replace("~0", "~"));
+    }
+}
+
+/// What does not match, a line each, and how many more such things there are.
+fn mismatches(validator: &Validator, arguments: &Value) -> (String, usize) {
     let mut found = String::new();
     let mut left = 0;
-    for (index, error) in validator.iter_errors(&arguments).enumerate() {
+    for (index, error) in validator.iter_errors(arguments).enumerate() {
         if index >= NAMED_ERRORS {
             left += 1;
             continue;
@@ -80,14 +120,48 @@ pub(crate) fn decode(
         // Values may be long; the place and the rule say enough.
         write!(found, "\n- {place}: {}", error.masked_with("the value")).expect("text takes text");
     }
-    if found.is_empty() {
-        return Ok(Arc::new(arguments));
+    (found, left)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_null_counts_as_left_out_where_no_null_may_stand() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "name": { "type": "string" },
+                "a/b~": { "type": "string" },
+                "way": { "type": "string", "enum": ["up"] },
+                "any": { "type": ["string", "null"] },
+                "list": {
+                    "type": "array",
+                    "items": { "type": "object", "properties": { "note": { "type": "string" } } },
+                },
+            },
+            "required": ["name"],
+            "additionalProperties": false,
+        });
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let without = |mut arguments: Value| {
+            for path in nulls(&validator, &arguments) {
+                remove(&mut arguments, &path);
+            }
+            arguments
+        };
+        let given = json!({
+            "name": "x", "a/b~": null, "way": null, "any": null, "list": [{ "note": null }, null],
+        });
+        assert_eq!(
+            without(given),
+            json!({ "name": "x", "any": null, "list": [{}, null] })
+        );
+        // What must be there is missed.
+        let (found, _) = mismatches(&validator, &without(json!({ "name": null })));
+        assert!(found.contains("required"), "{found}");
     }
-    if left > 0 {
-        write!(found, "\n- and {left} more").expect("text takes text");
-    }
-    Err(ArgumentsError::Mismatch {
-        name: name(),
-        found,
-    })
 }

@@ -3,12 +3,16 @@
 //! An [`Ask`] is a durable request: it waits for its [`Reply`] through clients that leave, workers that die and
 //! servers that restart, and the first reply that is accepted counts.
 
+mod guard;
+
 use bezel_rpc::{Context, State, service};
 pub use bezel_session_types::PermissionMode;
 use bezel_session_types::{InvocationId, PendingRequest, SubmitOutcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use crate::guard::{MayRead, ReadGuard};
 
 /// The permissions of one session.
 #[service("permissions", version = "1.0")]

@@ -1,11 +1,12 @@
 //! Decides about calls: judges them, and waits for a person where that says so.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_api_session::{ApproveTool, DurableRequests, ToolApproval, WaitError};
 use bezel_context::Context;
-use bezel_permissions_contract::{Ask, PermissionMode, PermissionsState, Reply, Rule};
+use bezel_permissions_contract::{Ask, MayRead, PermissionMode, PermissionsState, Reply, Rule};
 use bezel_rpc::StateCell;
 use bezel_session_types::{Access, InvocationId, SubmitOutcome};
 use serde_json::Value;
@@ -258,6 +259,20 @@ impl Approver {
             state.project.retain(|other| *other != rule);
         });
         Ok(had)
+    }
+
+    /// What a search of a directory may look into, as it stands now.
+    pub(crate) fn may_search(&self, directory: &Path) -> Arc<MayRead> {
+        let (judge, state) = (Arc::clone(&self.judge), self.cell.get());
+        let approved = judge.rules(state.session.iter().chain(&state.project).cloned());
+        let (mode, root) = (state.mode, judge.resolve(directory));
+        Arc::new(move |file| {
+            let standing = Standing {
+                mode,
+                approved: &approved,
+            };
+            judge.searches(standing, &root, file)
+        })
     }
 
     async fn judge(&self, call: &Call) -> Verdict {

@@ -8,7 +8,7 @@ use bezel_api_session::{
     SessionFacet,
 };
 use bezel_permissions_contract::{
-    Ask, PendingAsk, PermissionMode, PermissionsClient, PermissionsState, Reply, Rule,
+    Ask, PendingAsk, PermissionMode, PermissionsClient, PermissionsState, ReadGuard, Reply, Rule,
 };
 use bezel_sessions_contract::SessionRecordClient;
 use serde::Deserialize;
@@ -42,6 +42,7 @@ pub struct PermissionsConfig {
 pub fn facet() -> SessionFacet {
     Facet::new("permissions", setup)
         .provides::<PermissionsClient>()
+        .provides_local::<ReadGuard>()
         .requires::<SessionRecordClient>(Namespace::Server)
 }
 
@@ -97,6 +98,10 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         record: cx.server.use_service::<SessionRecordClient>(),
         prompt,
     }));
+    let guard = Arc::clone(&approver);
+    cx.provide_local(Arc::new(ReadGuard::new(move |directory| {
+        guard.may_search(directory)
+    })));
     cx.agent.hooks().approve_tool(move |cx, call| {
         let approver = Arc::clone(&approver);
         async move { Ok(approver.approve(&cx, call).await) }

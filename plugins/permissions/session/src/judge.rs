@@ -91,7 +91,7 @@ impl Judge {
     }
 
     /// Rules as they are meant in this session.
-    pub(crate) fn rules(&self, rules: Vec<Rule>) -> Rules {
+    pub(crate) fn rules(&self, rules: impl IntoIterator<Item = Rule>) -> Rules {
         Rules::new(rules, &self.place)
     }
 
@@ -129,6 +129,37 @@ impl Judge {
             self.access(standing, &mut findings, access);
         }
         findings.verdict()
+    }
+
+    /// Whether a search that may look into `root` may look into a file that it finds below. No for what is denied,
+    /// and for what would be asked for by itself, if not by the very rule that the root was asked for.
+    pub(crate) fn searches(&self, standing: Standing<'_>, root: &Resolved, file: &Path) -> bool {
+        let inside = file.strip_prefix(&root.given);
+        let file = Resolved {
+            given: file.to_owned(),
+            // A walk follows no links: what is below the root is so in reality too.
+            real: inside.map_or_else(|_| file.to_owned(), |inside| root.real.join(inside)),
+        };
+        let (read, subject) = (Access::READ, Subject::Path(&file));
+        if self.configured.denial(read, subject).is_some() {
+            return false;
+        }
+        if standing.mode == PermissionMode::Full || standing.approved.allow(read, subject) {
+            return true;
+        }
+        match self.configured.deciding(read, subject) {
+            Some(rule) if rule.effect == Effect::Allow => true,
+            Some(rule) => {
+                let asked = self.configured.deciding(read, Subject::Path(root));
+                asked.is_some_and(|asked| std::ptr::eq(asked, rule))
+            }
+            None => sensitive::secret(&file).is_none(),
+        }
+    }
+
+    /// Where a path of a call leads.
+    pub(crate) fn resolve(&self, path: &Path) -> Resolved {
+        self.place.resolve(path, &self.place.directory)
     }
 
     fn access(&self, standing: Standing<'_>, findings: &mut Findings, access: &Access) {

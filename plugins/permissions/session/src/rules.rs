@@ -50,10 +50,15 @@ impl Rules {
 
     /// What the last rule that matches says; [`Self::denial`] goes before.
     pub(crate) fn effect(&self, action: &str, subject: Subject<'_>) -> Option<Effect> {
+        self.deciding(action, subject).map(|rule| rule.effect)
+    }
+
+    /// The last rule that matches and does not deny.
+    pub(crate) fn deciding(&self, action: &str, subject: Subject<'_>) -> Option<&Rule> {
         let last = self.0.iter().rev().find(|compiled| {
             compiled.rule.effect != Effect::Deny && compiled.matches(action, subject)
         });
-        last.map(|compiled| compiled.rule.effect)
+        last.map(|compiled| &compiled.rule)
     }
 
     /// Whether one of them denies this action of anything.

@@ -37,6 +37,7 @@ pub struct QuestionRequest {
     /// The question, Markdown.
     pub question: String,
     /// What can be chosen, in order. Something else can always be written.
+    #[serde(default)]
     pub options: Vec<QuestionOption>,
 }
 

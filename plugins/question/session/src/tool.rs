@@ -49,7 +49,7 @@ impl QuestionTool {
                     "items": option,
                 },
             },
-            "required": ["question", "options"],
+            "required": ["question"],
         });
         QuestionTool {
             spec: ToolSpec {

@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use bezel_api_session::{Facet, FacetError, SessionContext, SessionFacet};
+use bezel_permissions_contract::ReadGuard;
 use bezel_tools_contract::{BackgroundCommands, BackgroundDetails, CommandStatus};
 use futures::FutureExt;
 use serde::Deserialize;
 
 use crate::command::remove_left_over_scratch;
+use crate::search::SearchLimits;
 use crate::todo::{TodoList, newest};
 use crate::{Environment, ToolShared, tools};
 
@@ -22,7 +24,9 @@ pub struct ToolsConfig {
 
 /// The session facet of the built-in tools.
 pub fn facet() -> SessionFacet {
-    Facet::new("tools", setup).provides_local::<BackgroundCommands>()
+    Facet::new("tools", setup)
+        .provides_local::<BackgroundCommands>()
+        .optional_local::<ReadGuard>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
@@ -32,6 +36,13 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let environment = Arc::new(Environment::new(variables, config.key_variables));
     let mut shared = ToolShared::new(environment, cx.spawner().clone());
+    if let Some(guard) = cx.use_local_optional::<ReadGuard>() {
+        shared.search = SearchLimits::new(move |directory| match guard.get() {
+            Ok(guard) => guard.below(directory),
+            // Nobody who could judge: nothing is looked into.
+            Err(_) => Arc::new(|_| false),
+        });
+    }
     let tree = cx.agent.tree();
     let earlier = move || newest(tree.clone()).boxed();
     shared.todos = Arc::new(TodoList::after(Box::new(earlier)));

@@ -28,5 +28,6 @@ pub use command::Commands;
 pub use environment::Environment;
 pub use facet::{ToolsConfig, facet};
 pub use ledger::{FileLedger, FileLocks, Standing};
+pub use search::SearchLimits;
 pub use shared::{ToolShared, tools};
 pub use todo::TodoList;

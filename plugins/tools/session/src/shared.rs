@@ -11,6 +11,7 @@ use crate::bash_kill::BashKill;
 use crate::bash_output::BashOutput;
 use crate::edit::EditTool;
 use crate::read::Read;
+use crate::search::SearchLimits;
 use crate::search::glob::GlobTool;
 use crate::search::grep::Grep;
 use crate::search::ls::Ls;
@@ -29,6 +30,8 @@ pub struct ToolShared {
     pub commands: Arc<Commands>,
     /// The list of tasks.
     pub todos: Arc<TodoList>,
+    /// Which files a search may look into.
+    pub search: SearchLimits,
 }
 
 impl ToolShared {
@@ -40,6 +43,7 @@ impl ToolShared {
             ledger: Arc::default(),
             commands,
             todos: Arc::default(),
+            search: SearchLimits::default(),
         }
     }
 }

@@ -7,4 +7,5 @@
 
 mod coordinator;
 mod engines;
+mod permissions;
 mod world;

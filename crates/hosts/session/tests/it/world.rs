@@ -1,7 +1,7 @@
 //! A session host whose server cannot be reached, and a facet that hands its agent out.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use bezel_session_types::{
 use bezel_testkit::ScriptedProvider;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A server that is never there.
@@ -49,6 +50,11 @@ impl Place {
         Place(tempfile::tempdir().unwrap())
     }
 
+    /// The session's directory.
+    pub fn directory(&self) -> &Path {
+        self.0.path()
+    }
+
     pub fn database(&self) -> PathBuf {
         self.0.path().join("session.db")
     }
@@ -64,11 +70,28 @@ impl Place {
         model: &ScriptedProvider,
         more: Vec<SessionFacet>,
     ) -> Opened {
+        self.open_configured(engine, model, more, BTreeMap::new())
+            .await
+    }
+
+    /// With configuration of plugins by their name.
+    pub async fn open_configured(
+        &self,
+        engine: Arc<dyn Engine>,
+        model: &ScriptedProvider,
+        more: Vec<SessionFacet>,
+        config: BTreeMap<&str, Value>,
+    ) -> Opened {
         let handed = Arc::new(Mutex::new(None));
         let mut facets = vec![probe(model.clone(), Arc::clone(&handed))];
         facets.extend(more);
-        let entry =
-            |facet: &SessionFacet| ManifestEntry::required(facet.plugin().as_str(), "1.0.0");
+        let entry = |facet: &SessionFacet| ManifestEntry {
+            config: config
+                .get(facet.plugin().as_str())
+                .cloned()
+                .unwrap_or_default(),
+            ..ManifestEntry::required(facet.plugin().as_str(), "1.0.0")
+        };
         let host = SessionHost::start(SessionHostOptions {
             manifest: Manifest {
                 plugins: facets.iter().map(entry).collect(),

@@ -82,6 +82,45 @@ impl World {
 }
 
 #[test]
+fn a_search_looks_into_nothing_that_would_be_asked_for_by_itself() {
+    let rules = vec![
+        rule("read", "src/**", Effect::Ask),
+        rule("read", "src/open/**", Effect::Allow),
+        rule("read", "src/closed/**", Effect::Deny),
+    ];
+    let world = world(rules);
+    let searches = |mode, approved: &[Rule], root: &str, file: &str| {
+        let approved = world.judge.rules(approved.to_vec());
+        let standing = Standing {
+            mode,
+            approved: &approved,
+        };
+        let root = world.judge.resolve(&world.project.join(root));
+        world
+            .judge
+            .searches(standing, &root, &root.given.join(file))
+    };
+    let asks = |root, file| searches(Ask, &[], root, file);
+    assert!(asks(".", "README.md"));
+    assert!(!asks(".", ".env"), "it may hold secrets");
+    assert!(!asks(".", "deep/server.pem"));
+    // By rules: the project was not asked for, `src` was, by the same rule.
+    assert!(!asks(".", "src/main.rs"));
+    assert!(asks("src/deep", "main.rs"));
+    assert!(asks(".", "src/open/x"));
+    assert!(!asks("src/closed", "x"));
+    // Outside of the project the directory was asked for, and what is in it is no different.
+    assert!(asks("../outside", "x"));
+    assert!(asks("link", "x"), "by way of a link");
+    assert!(!asks("link", ".env"));
+    // What was approved counts, and a denial counts in every mode.
+    let approved = [rule("read", ".env", Effect::Allow)];
+    assert!(searches(Ask, &approved, ".", ".env"));
+    assert!(searches(Full, &[], ".", ".env"));
+    assert!(!searches(Full, &[], ".", "src/closed/x"));
+}
+
+#[test]
 fn what_each_mode_says_of_each_access() {
     use Word::{Asks, Denied, Runs};
     let world = world(Vec::new());

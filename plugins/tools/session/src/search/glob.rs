@@ -92,7 +92,9 @@ impl Tool for GlobTool {
         let arguments = Arguments::deserialize(arguments).ok()?;
         let path = arguments.path.as_deref().unwrap_or(".");
         let path = paths::resolve(path, directory, &self.shared.environment).ok()?;
-        Some(vec![Access::read(path)])
+        // The pattern can lead elsewhere.
+        let (base, _) = split(path, &arguments.pattern, &self.shared).ok()?;
+        Some(vec![Access::read(base)])
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bezel_context::Context;
+use bezel_permissions_contract::MayRead;
 use bezel_session_types::{
     Access, ExecutionMode, Replay, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
 };
@@ -35,6 +36,8 @@ Searches the text of files with a regular expression. Fast also in large project
 - A search that matches too much says so: narrow it then instead of raising `limit`.
 "#;
 
+/// Files named of those that may not be looked into.
+const MOST_NAMED: usize = 5;
 /// Results when the model does not say how many.
 const DEFAULT_LIMIT: u64 = 200;
 /// Results at most.
@@ -137,7 +140,7 @@ fn grep(
     let metadata = root(cx, &path, directory, "search")?;
     let search = Search::new(cx, arguments)?;
     let mut files = if metadata.is_dir() {
-        search.directory(&path, arguments)?
+        search.directory(&path, arguments, shared.search.below(&path))?
     } else {
         let found = search.file(&mut search.searcher(), &path);
         found
@@ -178,7 +181,9 @@ fn grep(
             counted(binary, "file")
         ),
     };
-    Ok(ToolOutput::text(text + &note).with_details(ToolDetails::Grep(details).to_value()))
+    let left_out = search.left_out(directory);
+    Ok(ToolOutput::text(text + &note + &left_out)
+        .with_details(ToolDetails::Grep(details).to_value()))
 }
 
 struct Search<'a> {
@@ -189,6 +194,8 @@ struct Search<'a> {
     multiline: bool,
     /// Matching lines in all files so far.
     total: AtomicU64,
+    /// Files that may not be looked into unasked.
+    left_out: Mutex<Vec<PathBuf>>,
 }
 
 impl<'a> Search<'a> {
@@ -207,7 +214,33 @@ impl<'a> Search<'a> {
             context: usize::try_from(context).unwrap_or_default(),
             multiline,
             total: AtomicU64::new(0),
+            left_out: Mutex::default(),
         })
+    }
+
+    /// A note of the files that were not looked into; empty where there are none.
+    fn left_out(&self, directory: &Path) -> String {
+        let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        left_out.sort();
+        let count = left_out.len();
+        if count == 0 {
+            return String::new();
+        }
+        let named = left_out.drain(..count.min(MOST_NAMED));
+        let mut names = named
+            .map(|path| listed(path, directory))
+            .collect::<Vec<_>>()
+            .join(", ");
+        if count > MOST_NAMED {
+            names += ", …";
+        }
+        let (files, them) = match count {
+            1 => ("1 file was".to_owned(), "it"),
+            _ => (format!("{} were", counted(count as u64, "file")), "one"),
+        };
+        format!(
+            "\n({files} not searched, as the session's permissions have it: {names}. Name {them} in `path` to ask for it.)"
+        )
     }
 
     fn searcher(&self) -> Searcher {
@@ -226,6 +259,7 @@ impl<'a> Search<'a> {
         &self,
         path: &Path,
         arguments: &Arguments,
+        may_read: Option<Arc<MayRead>>,
     ) -> Result<Vec<(PathBuf, FileMatches)>, SearchError> {
         let filters = Filters {
             hidden: arguments.hidden.unwrap_or(false),
@@ -241,14 +275,20 @@ impl<'a> Search<'a> {
         let found: Mutex<Vec<(PathBuf, FileMatches)>> = Mutex::default();
         walk.build_parallel().run(|| {
             let mut searcher = self.searcher();
-            let found = &found;
+            let (found, may_read) = (&found, may_read.as_deref());
             Box::new(move |entry| {
                 if self.cx.is_cancelled() || self.total.load(Ordering::Relaxed) >= MOST_MATCHES {
                     return WalkState::Quit;
                 }
-                if let Some(path) = entry.ok().filter(is_file).map(DirEntry::into_path)
-                    && let Some(matches) = self.file(&mut searcher, &path)
-                {
+                let Some(path) = entry.ok().filter(is_file).map(DirEntry::into_path) else {
+                    return WalkState::Continue;
+                };
+                if may_read.is_some_and(|may_read| !may_read(&path)) {
+                    self.left_out
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(path);
+                } else if let Some(matches) = self.file(&mut searcher, &path) {
                     found
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)

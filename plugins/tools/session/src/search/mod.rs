@@ -2,6 +2,7 @@
 
 pub(crate) mod glob;
 pub(crate) mod grep;
+mod limits;
 pub(crate) mod ls;
 mod matches;
 
@@ -13,6 +14,7 @@ use bezel_session_types::ToolError;
 use ignore::WalkBuilder;
 use ignore::overrides::{Override, OverrideBuilder};
 
+pub use self::limits::SearchLimits;
 use crate::{failure, paths};
 
 /// Threads of a parallel walk. They live only while it runs.

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bezel_context::{Context, TaskScope};
+use bezel_permissions_contract::MayRead;
 use bezel_session_types::{
     InvocationId, MemoError, OperationId, Progress, ResultContent, SessionId, Tool, ToolError,
     ToolHost, ToolInvocation, ToolOutput,
 };
 use bezel_tools_contract::ToolDetails;
-use bezel_tools_session::{Environment, ToolShared, tools};
+use bezel_tools_session::{Environment, SearchLimits, ToolShared, tools};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -127,6 +128,13 @@ impl Session {
             invocations: AtomicU64::new(0),
             _scope: scope,
         }
+    }
+
+    /// Searches look only into what `may_read` is true of.
+    pub fn limit_searches(&mut self, may_read: impl Fn(&Path) -> bool + Send + Sync + 'static) {
+        let may_read: Arc<MayRead> = Arc::new(may_read);
+        self.shared.search = SearchLimits::new(move |_| Arc::clone(&may_read));
+        self.tools = tools(self.shared.clone()).into_iter().collect();
     }
 
     /// The session's directory.

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bezel_context::Context;
-use bezel_session_types::ToolError;
+use bezel_session_types::{Access, ToolError};
 use bezel_tools_contract::{GrepMode, ToolDetails};
 use serde_json::json;
 
@@ -42,6 +42,57 @@ async fn grep_lists_lines_by_file_and_passes_over_what_is_ignored_hidden_or_bina
         all,
         "4 files:\n.hidden/secret.rs\nsrc/deep/mod.rs\nsrc/lib.rs\ntarget/out.rs\n"
     );
+}
+
+#[tokio::test]
+async fn grep_looks_into_no_file_that_may_not_be_read_and_says_which_it_left_out() {
+    let mut session = project();
+    session.file(".env", "TOKEN=parse\n");
+    session.limit_searches(|path| !path.ends_with(".env") && !path.ends_with("src/lib.rs"));
+    for mode in ["content", "files", "count"] {
+        let found = session
+            .text(
+                "grep",
+                json!({"pattern": "parse", "hidden": true, "mode": mode}),
+            )
+            .await;
+        assert!(!found.contains("TOKEN"), "{found}");
+        assert!(found.contains("README.md"), "{found}");
+        assert!(
+            found.ends_with(
+                "(2 files were not searched, as the session's permissions have it: .env, src/lib.rs. Name one in \
+                 `path` to ask for it.)"
+            ),
+            "{found}"
+        );
+    }
+    // Hidden files that are not searched anyway are no news; one that is named was judged when it was called.
+    let usual = session
+        .text("grep", json!({"pattern": "nowhere", "path": "src/deep"}))
+        .await;
+    assert_eq!(usual, "No matches.");
+    let named = session
+        .text("grep", json!({"pattern": "parse", "path": ".env"}))
+        .await;
+    assert!(named.contains("TOKEN=parse"), "{named}");
+}
+
+#[tokio::test]
+async fn a_glob_is_judged_by_the_directory_that_its_pattern_leads_to() {
+    let session = project();
+    let directory = session.path("");
+    let accesses = |pattern: &str| {
+        let arguments = json!({ "pattern": pattern });
+        session
+            .tool("glob")
+            .accesses(&arguments, &directory)
+            .unwrap()
+    };
+    let read = |path: &std::path::Path| vec![Access::read(path)];
+    assert_eq!(accesses("*.rs"), read(&session.path("")));
+    assert_eq!(accesses("src/*.rs"), read(&session.path("src")));
+    assert_eq!(accesses("/etc/*.conf"), read("/etc".as_ref()));
+    assert_eq!(accesses("../*"), read(session.path("").parent().unwrap()));
 }
 
 #[tokio::test]

@@ -335,7 +335,10 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show what a session asks and waits for
+    /// Show what a session waits for: questions, and calls that need permission
+    #[command(
+        after_help = "`bezel session answer` answers a question, `bezel session permit` a call that needs permission."
+    )]
     Pending {
         /// The session's id, or the beginning or end of one
         id: String,
@@ -358,13 +361,22 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Write a whole session, with its saved output, into one file
+    /// Write a session into one file: whole, or to be read
+    #[command(
+        after_help = "jsonl: the first line tells of the session, each further line is one entry of its tree, in the \
+        order of writing: id, parent, seq, created_at (milliseconds since 1970) and kind, which is message, \
+        compaction, branch_summary or custom. docs/export.md describes them.\n\nLook through a transcript before you \
+        share it: it has what the tools read and printed."
+    )]
     Export {
         /// The session's id, or the beginning or end of one
         id: String,
-        /// The file to make; ID.bezel in this directory when left out
+        /// The file to make; ID.bezel, ID.jsonl or ID.md in this directory when left out
         #[arg(value_hint = clap::ValueHint::FilePath)]
         file: Option<PathBuf>,
+        /// What to write
+        #[arg(long, value_enum, default_value_t)]
+        format: ExportChoice,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -426,6 +438,18 @@ pub struct RewindArguments {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What to write of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExportChoice {
+    /// All of it, with its saved output, for `bezel session import`
+    #[default]
+    Bezel,
+    /// Its tree, one entry per line, for programs
+    Jsonl,
+    /// A transcript of the path that it is on, for people
+    Markdown,
 }
 
 /// A reply to a call that waits for permission.

@@ -38,6 +38,7 @@ pub fn perform(errand: Errand) -> ErrandOutcome {
             database,
             output,
             file,
+            format,
             session_id,
             title,
             directory,
@@ -50,7 +51,7 @@ pub fn perform(errand: Errand) -> ErrandOutcome {
                 output_directory: output,
                 version,
             };
-            match upkeep::export(&database, &facts, &file) {
+            match upkeep::export(&database, &facts, format, &file) {
                 Ok(()) => ErrandOutcome::Exported,
                 Err(error) => failed(&error),
             }

@@ -40,4 +40,6 @@ pub use tool::{
     ExecutionMode, FileChange, MemoError, Progress, Replay, Tool, ToolError, ToolHost,
     ToolInvocation, ToolOutput, ToolSpec,
 };
-pub use upkeep::{CheckProblem, CheckSummary, ImportSummary, SessionSize, SourceFormat};
+pub use upkeep::{
+    CheckProblem, CheckSummary, ExportFormat, ImportSummary, SessionSize, SourceFormat,
+};

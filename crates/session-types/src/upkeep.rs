@@ -34,6 +34,19 @@ impl SourceFormat {
     }
 }
 
+/// What a session is written out as.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExportFormat {
+    /// All of it in one file that can be taken in again.
+    #[default]
+    Bezel,
+    /// Its tree for programs: a line about the session, then a line for each entry.
+    Jsonl,
+    /// What was said and done on the path that the session is on, for people.
+    Markdown,
+}
+
 /// What came of taking a session in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImportSummary {

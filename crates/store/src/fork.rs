@@ -73,6 +73,17 @@ pub fn fork(
     scope: ForkScope,
     origin: &ForkOrigin,
 ) -> Result<u64, ForkError> {
+    watched(source, target, scope, origin, &|_| ())
+}
+
+/// The same, telling `done` of each step after it: where a crash may come between one and the next.
+fn watched(
+    source: &Path,
+    target: &Path,
+    scope: ForkScope,
+    origin: &ForkOrigin,
+    done: &dyn Fn(&'static str),
+) -> Result<u64, ForkError> {
     let io = |source| ForkError::Io {
         path: target.to_owned(),
         source,
@@ -83,7 +94,8 @@ pub fn fork(
         .mode(0o600)
         .open(target);
     drop(created.map_err(io)?);
-    let written = write(source, target, scope, origin);
+    done("created");
+    let written = write(source, target, scope, origin, done);
     if written.is_err()
         && let Err(error) = std::fs::remove_file(target)
     {
@@ -101,6 +113,7 @@ fn write(
     target: &Path,
     scope: ForkScope,
     origin: &ForkOrigin,
+    done: &dyn Fn(&'static str),
 ) -> Result<u64, ForkError> {
     let sqlite = |source| ForkError::Sqlite {
         path: target.to_owned(),
@@ -113,11 +126,14 @@ fn write(
         connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;")?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         migrate(&mut connection)?;
+        done("migrated");
         let path = source.to_string_lossy();
         connection.execute("ATTACH DATABASE ?1 AS source", params![path])
     })();
     attached.map_err(sqlite)?;
-    let copied = copy(&mut connection, scope, origin).map_err(sqlite)?;
+    done("attached");
+    let copied = copy(&mut connection, scope, origin, done).map_err(sqlite)?;
+    done("committed");
     let entries = copied.ok_or_else(|| ForkError::Unknown {
         entry: origin.entry.clone(),
     })?;
@@ -125,6 +141,7 @@ fn write(
         .execute_batch("DETACH DATABASE source")
         .and_then(|()| connection.close().map_err(|(_, error)| error));
     closed.map_err(sqlite)?;
+    done("closed");
     Ok(entries)
 }
 
@@ -133,6 +150,7 @@ fn copy(
     connection: &mut Connection,
     scope: ForkScope,
     origin: &ForkOrigin,
+    done: &dyn Fn(&'static str),
 ) -> rusqlite::Result<Option<u64>> {
     fn text<T: Serialize>(value: &T) -> String {
         serde_json::to_string(value).expect("stored values have text keys")
@@ -160,6 +178,7 @@ fn copy(
             params![entry],
         )?,
     };
+    done("entries copied");
     let found: i64 = transaction.query_row(
         "SELECT count(*) FROM entries WHERE id = ?1",
         params![entry],
@@ -169,20 +188,24 @@ fn copy(
         return Ok(None);
     }
     ancestry::fill(&transaction)?;
+    done("ancestry filled");
     transaction.execute(
         r#"INSERT INTO "values" SELECT key, value FROM source."values"
            WHERE key >= 'label/' AND key < 'label0' AND substr(key, 7) IN (SELECT id FROM entries)"#,
         [],
     )?;
+    done("labels copied");
     let set = r#"INSERT OR REPLACE INTO "values" (key, value) VALUES (?1, ?2)"#;
     let tip = tip_key(&LaneName::main());
     transaction.execute(set, params![tip, text(&origin.entry)])?;
     transaction.execute(set, params![ORIGIN, text(origin)])?;
+    done("marked");
     transaction.execute(
         "INSERT INTO journal (seq, created_at, kind, body)
          SELECT max(seq) + 1, ?1, 'session_forked', ?2 FROM entries",
         params![now(), text(origin)],
     )?;
+    done("journalled");
     transaction.commit()?;
     Ok(Some(entries as u64))
 }
@@ -191,5 +214,141 @@ impl crate::Queries<'_> {
     /// What the session was forked from; none where it was not.
     pub fn origin(&self) -> Result<Option<ForkOrigin>, crate::ReadError> {
         self.value(ORIGIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::Mutex;
+
+    use bezel_session_types::{EntryBody, Message, UserMessage};
+
+    use super::*;
+    use crate::{Reader, Store, Transaction};
+
+    /// In a child: the directory to work in, and the step after which the process ends.
+    const DIRECTORY: &str = "BEZEL_FORK_TEST_DIRECTORY";
+    const STEP: &str = "BEZEL_FORK_TEST_STEP";
+
+    fn origin() -> ForkOrigin {
+        ForkOrigin {
+            session_id: SessionId::new("parent"),
+            entry: EntryId::new("e9"),
+        }
+    }
+
+    /// A session of ten entries with a label, its owner at work.
+    fn parent(path: &Path) -> Store {
+        let store = Store::open(path).unwrap();
+        for index in 0..10 {
+            let id = EntryId::new(format!("e{index}"));
+            let before = (index > 0).then(|| EntryId::new(format!("e{}", index - 1)));
+            let mut transaction = Transaction::new();
+            let message = Message::User(UserMessage::text(format!("text of {id}")));
+            transaction.append(id.clone(), before, EntryBody::from(message));
+            transaction.set_tip(&LaneName::main(), Some(&id));
+            transaction.set_value("label/e3", &"here");
+            store.commit(transaction).unwrap();
+        }
+        store
+    }
+
+    fn everything(path: &Path) -> String {
+        let reader = Reader::open(path).unwrap();
+        let read = reader.read(|queries| {
+            Ok(format!(
+                "{:?} {:?} {:?} {:?}",
+                queries.entries_after(0, 1_000)?,
+                queries.values("")?,
+                queries.journal(0, 1_000)?,
+                queries.check()?
+            ))
+        });
+        read.unwrap()
+    }
+
+    #[test]
+    fn a_process_that_ends_within_a_fork() {
+        let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else {
+            return;
+        };
+        let last = std::env::var(STEP).unwrap();
+        let end = |step: &'static str| {
+            if step == last {
+                // Nothing is rolled back or tidied up: as a kill leaves it.
+                std::process::exit(9);
+            }
+        };
+        for (scope, name) in [(ForkScope::Path, "path.db"), (ForkScope::Tree, "tree.db")] {
+            if !directory.join(name).exists() {
+                let (source, target) = (directory.join("session.db"), directory.join(name));
+                watched(&source, &target, scope, &origin(), &end).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_fork_that_ends_after_any_step_leaves_the_parent_as_it_was_and_no_part_of_a_tree() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let store = parent(&path("session.db"));
+        let before = everything(&path("session.db"));
+        let steps = Mutex::new(Vec::new());
+        let note = |step| steps.lock().unwrap().push(step);
+        watched(
+            &path("session.db"),
+            &path("whole.db"),
+            ForkScope::Path,
+            &origin(),
+            &note,
+        )
+        .unwrap();
+        let steps = steps.into_inner().unwrap();
+        assert!(steps.len() >= 10, "{steps:?}");
+        for step in &steps {
+            for name in ["path.db", "tree.db"] {
+                let ended = Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "fork::tests::a_process_that_ends_within_a_fork"])
+                    .env(DIRECTORY, directory.path())
+                    .env(STEP, step)
+                    .output()
+                    .unwrap();
+                assert_eq!(ended.status.code(), Some(9), "{step}: {ended:?}");
+                assert_eq!(everything(&path("session.db")), before, "after {step}");
+                // Whoever comes upon the file finds all of the tree or no session at all.
+                let found = Reader::open(path(name));
+                let whole = matches!(*step, "committed" | "closed");
+                match found {
+                    Ok(reader) => {
+                        let read = reader.read(|queries| Ok((queries.count()?, queries.origin()?)));
+                        let expected = if whole {
+                            (10, Some(origin()))
+                        } else {
+                            (0, None)
+                        };
+                        assert_eq!(read.unwrap(), expected, "after {step}");
+                    }
+                    Err(error) => assert!(!whole, "after {step}: {error}"),
+                }
+            }
+            // The owner goes on, and the same fork is made at another place.
+            for (index, scope) in [ForkScope::Path, ForkScope::Tree].into_iter().enumerate() {
+                let again = path(&format!("again {step} {index}"));
+                assert_eq!(
+                    fork(&path("session.db"), &again, scope, &origin()).unwrap(),
+                    10
+                );
+            }
+            for name in ["path.db", "tree.db"] {
+                for suffix in ["", "-journal", "-wal", "-shm"] {
+                    let left = path(&format!("{name}{suffix}"));
+                    if left.exists() {
+                        std::fs::remove_file(left).unwrap();
+                    }
+                }
+            }
+        }
+        drop(store);
     }
 }

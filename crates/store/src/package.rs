@@ -11,7 +11,7 @@
 //! copy of a session's database is taken as a package without facts and outputs.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::open::{self, Marks};
 use crate::schema::{APPLICATION_ID, migrate};
-use crate::{OpenError, Reader};
+use crate::{OpenError, Queries, ReadError, Reader};
 
 /// Marks a file as a packed session: "Bzlx".
 const PACKAGE_ID: i64 = 0x427a_6c78;
@@ -61,6 +61,9 @@ pub enum PackageError {
         /// What the system says.
         source: io::Error,
     },
+    /// The session could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The file to unpack is no package.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -95,14 +98,7 @@ impl Reader {
         outputs: &Path,
         target: &Path,
     ) -> Result<(), PackageError> {
-        if target
-            .try_exists()
-            .map_err(|source| io_error(target, source))?
-        {
-            return Err(PackageError::Exists {
-                path: target.to_owned(),
-            });
-        }
+        missing(target)?;
         let part = Unfinished::beside(target)?;
         let copied = self
             .on_connection(|connection| {
@@ -114,16 +110,49 @@ impl Reader {
             })
             .and_then(|()| fill(&part.0, facts, outputs));
         copied.map_err(|wrong| wrong.at(self.path()))?;
-        File::open(&part.0)
-            .and_then(|file| file.sync_all())
-            .map_err(|source| io_error(&part.0, source))?;
-        // Unlike a renaming, a link never takes another file's place.
-        std::fs::hard_link(&part.0, target).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => PackageError::Exists {
-                path: target.to_owned(),
-            },
-            _ => io_error(target, source),
-        })
+        part.publish(target)
+    }
+
+    /// Writes a new file at `target` from what the session holds at one moment. It takes its name once it is whole
+    /// and on the disk; where `write` fails nothing is left. Blocks for as long as the disk takes.
+    pub fn write_out(
+        &self,
+        target: &Path,
+        write: impl FnOnce(&Queries<'_>, &mut dyn Write) -> Result<(), WriteOutError>,
+    ) -> Result<(), PackageError> {
+        missing(target)?;
+        let part = Unfinished::beside(target)?;
+        let file = OpenOptions::new().write(true).open(&part.0);
+        let mut out = BufWriter::new(file.map_err(|source| io_error(&part.0, source))?);
+        let written = self.read(|queries| Ok(write(queries, &mut out)))?;
+        let written = written.and_then(|()| out.flush().map_err(WriteOutError::Write));
+        written.map_err(|error| match error {
+            WriteOutError::Read(error) => PackageError::Read(error),
+            WriteOutError::Write(source) => io_error(&part.0, source),
+        })?;
+        part.publish(target)
+    }
+}
+
+/// A session that was not written out.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteOutError {
+    /// It could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The file could not be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+}
+
+/// Refuses a place where something is.
+fn missing(target: &Path) -> Result<(), PackageError> {
+    match target.try_exists() {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(PackageError::Exists {
+            path: target.to_owned(),
+        }),
+        Err(source) => Err(io_error(target, source)),
     }
 }
 
@@ -288,6 +317,20 @@ impl Unfinished {
             .open(&path)
             .map_err(|source| io_error(&path, source))?;
         Ok(Unfinished(path))
+    }
+
+    /// Gives it its name once it is on the disk.
+    fn publish(self, target: &Path) -> Result<(), PackageError> {
+        File::open(&self.0)
+            .and_then(|file| file.sync_all())
+            .map_err(|source| io_error(&self.0, source))?;
+        // Unlike a renaming, a link never takes another file's place.
+        std::fs::hard_link(&self.0, target).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => PackageError::Exists {
+                path: target.to_owned(),
+            },
+            _ => io_error(target, source),
+        })
     }
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bezel_context::{ClientId, Context, Principal};
 use bezel_plugin::{FacetScope, Registry};
 use bezel_session_types::{
-    CheckSummary, Entry, EntryId, HistoryPage, HistoryRange, ImportSummary, JournalPage, Message,
-    ModelRef, ModelView, PermissionMode, SessionId, SessionSize, ThinkingLevel,
+    CheckSummary, Entry, EntryId, ExportFormat, HistoryPage, HistoryRange, ImportSummary,
+    JournalPage, Message, ModelRef, ModelView, PermissionMode, SessionId, SessionSize,
+    ThinkingLevel,
 };
 use futures::future::BoxFuture;
 
@@ -198,7 +199,13 @@ pub trait UpkeepBackend: Send + Sync + 'static {
         options: ImportManaged,
     ) -> FleetResult<(ManagedSession, ImportSummary)>;
     /// Packs one.
-    fn export(&self, cx: &Context, session_id: SessionId, file: PathBuf) -> FleetResult<()>;
+    fn export(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        file: PathBuf,
+        format: ExportFormat,
+    ) -> FleetResult<()>;
     /// Checks one.
     fn check(&self, cx: &Context, session_id: SessionId) -> FleetResult<CheckSummary>;
     /// Folders without a record.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bezel_context::Context;
-use bezel_session_types::{CheckSummary, ImportSummary, SessionId, SessionSize};
+use bezel_session_types::{CheckSummary, ExportFormat, ImportSummary, SessionId, SessionSize};
 
 use crate::host::UpkeepBackend;
 use crate::{FleetError, ManagedSession};
@@ -43,14 +43,16 @@ impl Upkeep {
         self.backend.import(cx, options).await
     }
 
-    /// Packs a session into a new file, whether something runs in it or not.
+    /// Writes a session into a new file, whether something runs in it or not.
     pub async fn export(
         &self,
         cx: &Context,
         session_id: &SessionId,
         file: PathBuf,
+        format: ExportFormat,
     ) -> Result<(), FleetError> {
-        self.backend.export(cx, session_id.clone(), file).await
+        let session = session_id.clone();
+        self.backend.export(cx, session, file, format).await
     }
 
     /// Checks a session's files, also of one that has no record.

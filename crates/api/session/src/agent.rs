@@ -362,6 +362,16 @@ impl SessionTree {
         self.0.recent(before.cloned(), limit).await
     }
 
+    /// The first `limit` entries that follow `after` on the main lane's path, oldest first, with whether more follow;
+    /// none where the path does not go through it. However far back that is, it costs what the page costs.
+    pub async fn following(
+        &self,
+        after: &EntryId,
+        limit: usize,
+    ) -> Result<Option<(Vec<Entry>, bool)>, LaneError> {
+        self.0.following(after.clone(), limit).await
+    }
+
     /// One entry, wherever in the tree.
     pub async fn entry(&self, id: &EntryId) -> Result<Option<Entry>, LaneError> {
         self.0.entry(id.clone()).await

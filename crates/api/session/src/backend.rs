@@ -69,6 +69,15 @@ pub trait AgentBackend: Send + Sync {
         before: Option<EntryId>,
         limit: usize,
     ) -> BoxFuture<'_, Result<(Vec<Entry>, bool), LaneError>>;
+    /// See [`crate::SessionTree::following`].
+    fn following(
+        &self,
+        _after: EntryId,
+        _limit: usize,
+    ) -> BoxFuture<'_, Result<Option<(Vec<Entry>, bool)>, LaneError>> {
+        let lacking = self.capabilities().lacking(Capability::Navigate);
+        async move { Err(lacking.into()) }.boxed()
+    }
     /// See [`crate::SessionTree::entry`].
     fn entry(&self, id: EntryId) -> BoxFuture<'_, Result<Option<Entry>, LaneError>>;
     /// See [`crate::SessionTree::tip`].

@@ -1,17 +1,19 @@
-//! `bezel session pending` and `bezel session answer`: what a session asks, and the answer from elsewhere.
+//! `bezel session pending` and `bezel session answer`: all that a session waits for, and the answer to a question
+//! from elsewhere. The reply to what needs permission is in [`permit`].
 
 use std::io::{self, Write};
 
 use anyhow::anyhow;
 use bezel_context::Context;
+use bezel_permissions_contract::PermissionsClient;
 use bezel_question_contract::{AnswerError, PendingQuestion, QuestionResponse, QuestionsClient};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::SubmitOutcome;
 use bezel_sessions_contract::{LaunchEnvironment, SessionSummary};
 use serde_json::json;
 
-use super::opened;
 use super::session::{found, plain};
+use super::{opened, permit};
 use crate::arguments::AnswerArguments;
 use crate::failure::{Exit, Failure, Outcome};
 
@@ -24,20 +26,36 @@ pub(super) async fn pending(
     json: bool,
 ) -> Outcome {
     let session = found(cx, link, id).await?;
-    let questions = open(cx, link, environment, &session).await?.1;
-    let mut out = io::stdout();
+    let opened = opened::open(cx, link, environment, &session.session_id).await?;
+    let questions: QuestionsClient = opened.services.use_service();
+    let questions = opened.shown(cx, questions.pending().ready(cx)).await?;
+    let permissions: PermissionsClient = opened.services.use_service();
+    let asks = opened.shown(cx, permissions.asks().ready(cx)).await?;
+    let (mut out, id) = (io::stdout(), &session.session_id);
     if json {
+        let waiting = json!({ "session_id": id, "questions": *questions, "asks": *asks });
+        writeln!(out, "{waiting}")?;
+        return Ok(Exit::Done);
+    }
+    if questions.is_empty() && asks.is_empty() {
+        writeln!(out, "Nothing is asked")?;
+    }
+    for question in questions.iter() {
+        show(question, &mut out)?;
         writeln!(
             out,
-            "{}",
-            json!({ "session_id": session.session_id, "questions": questions })
+            "  → bezel session answer {id} {} --option N | --text TEXT | --cancel",
+            question.id
         )?;
-    } else if questions.is_empty() {
-        writeln!(out, "Nothing is asked")?;
-    } else {
-        for question in &questions {
-            show(question, &mut out)?;
-        }
+    }
+    for ask in asks.iter() {
+        permit::show(ask, &mut out)?;
+        writeln!(
+            out,
+            "  → bezel session permit {id} {} --reply {}",
+            ask.id,
+            permit::replies(ask)
+        )?;
     }
     Ok(Exit::Done)
 }

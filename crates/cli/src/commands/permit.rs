@@ -76,6 +76,14 @@ pub(super) async fn run(
     }
 }
 
+/// The replies that this ask takes, as the flag spells them.
+pub(super) fn replies(ask: &PendingAsk) -> &'static str {
+    match ask.request.covers.is_empty() {
+        true => "once | reject",
+        false => "once | session | always | reject",
+    }
+}
+
 /// The ask that is meant.
 fn chosen<'asks>(asks: &'asks [PendingAsk], part: Option<&str>) -> Outcome<&'asks PendingAsk> {
     let fits = |ask: &&PendingAsk| {
@@ -94,7 +102,8 @@ fn chosen<'asks>(asks: &'asks [PendingAsk], part: Option<&str>) -> Outcome<&'ask
     }
 }
 
-fn show(ask: &PendingAsk, out: &mut dyn Write) -> io::Result<()> {
+/// The call, what it asks for and why, and what an answer for more than it would cover.
+pub(super) fn show(ask: &PendingAsk, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}  {}", ask.id, plain(&ask.request.tool))?;
     for asked in &ask.request.asked {
         let line = format!("{} {}: {}", asked.action, asked.resource, asked.reason);

@@ -169,9 +169,14 @@ async fn act(
                 writeln!(out, "{} is deleted", session.session_id)?;
             }
         }
-        SessionCommand::Export { id, file, json } => {
+        SessionCommand::Export {
+            id,
+            file,
+            format,
+            json,
+        } => {
             let session = found(cx, link, &id).await?;
-            files::export(cx, link, &session, file, json).await?;
+            files::export(cx, link, &session, file, format, json).await?;
         }
         SessionCommand::Import { file, cwd, json } => {
             files::import(cx, link, &file, cwd, json).await?;

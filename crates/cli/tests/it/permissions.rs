@@ -79,7 +79,26 @@ async fn a_call_waits_for_permission_and_runs_once_it_is_given_from_elsewhere() 
         shown.succeeded().stdout.contains("touch made.txt"),
         "{shown:#?}"
     );
+    // The list of all that waits has it too, with how to answer.
+    let waiting = home.run(&["session", "pending", &session]);
+    let waiting = &waiting.succeeded().stdout;
+    let item = asked.ask["item"].as_str().unwrap();
+    let how =
+        format!("→ bezel session permit {session} {item} --reply once | session | always | reject");
+    for line in ["bash", "  shell touch made.txt: ", how.as_str()] {
+        assert!(waiting.contains(line), "{line}: {waiting}");
+    }
+    let waiting = home.run(&["session", "pending", &session, "--json"]);
+    let waiting: Value = serde_json::from_str(&waiting.succeeded().stdout).unwrap();
+    assert_eq!(waiting["asks"][0]["id"], asked.ask["item"]);
+    assert_eq!(
+        waiting["asks"][0]["request"]["asked"][0]["resource"],
+        "touch made.txt"
+    );
+    assert_eq!(waiting["questions"], json!([]));
     permit(&home, &session, &["--reply", "always"]).succeeded();
+    let waiting = home.run(&["session", "pending", &session]);
+    assert_eq!(waiting.succeeded().stdout, "Nothing is asked\n");
     let (done, rest) = asked.finish();
     assert_eq!(done.status, Some(0), "{rest}{done:#?}");
     assert!(home.project().join("other.txt").exists());

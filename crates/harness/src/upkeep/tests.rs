@@ -6,8 +6,8 @@ mod harm;
 use std::path::{Path, PathBuf};
 
 use bezel_session_types::{
-    AssistantContent, Entry, EntryBody, ImportSummary, LaneName, Message, ResultContent,
-    SourceFormat, StopReason, Usage, UserContent,
+    AssistantContent, Entry, EntryBody, ExportFormat, ImportSummary, LaneName, Message,
+    ResultContent, SourceFormat, StopReason, Usage, UserContent,
 };
 use bezel_store::{PackageFacts, Store, Transaction};
 use serde_json::{Value, json};
@@ -345,7 +345,13 @@ fn an_export_is_taken_in_as_an_idle_session_of_its_own() {
         version: "0".into(),
     };
     let file = source.path("exported");
-    export(&source.path("session.db"), &facts, &file).unwrap();
+    export(
+        &source.path("session.db"),
+        &facts,
+        ExportFormat::Bezel,
+        &file,
+    )
+    .unwrap();
     let place = Place::new();
     let summary = place.import(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use bezel_session_types::{CheckSummary, ImportSummary, SessionId};
+use bezel_session_types::{CheckSummary, ExportFormat, ImportSummary, SessionId};
 use serde::{Deserialize, Serialize};
 
 /// What is to be done. All paths are absolute.
@@ -21,6 +21,8 @@ pub enum Errand {
         output: PathBuf,
         /// The file to make.
         file: PathBuf,
+        /// What to make of it.
+        format: ExportFormat,
         /// Which session it is.
         session_id: SessionId,
         /// Its title.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bezel_api_server::host::{FleetResult, UpkeepBackend};
 use bezel_api_server::{FleetError, ImportManaged, ManagedSession};
 use bezel_context::{Context, WorkspaceId};
-use bezel_session_types::{CheckSummary, ImportSummary, SessionId, SessionSize};
+use bezel_session_types::{CheckSummary, ExportFormat, ImportSummary, SessionId, SessionSize};
 use futures::FutureExt;
 
 use crate::blocking::blocking;
@@ -21,13 +21,19 @@ impl HostFleet {
         }
     }
 
-    async fn exported(self, session_id: SessionId, file: PathBuf) -> Result<(), FleetError> {
+    async fn exported(
+        self,
+        session_id: SessionId,
+        file: PathBuf,
+        format: ExportFormat,
+    ) -> Result<(), FleetError> {
         let session = self.known(&session_id)?;
         let files = self.records.files();
         let errand = Errand::Export {
             database: files.database(&session_id),
             output: files.output(&session_id),
             file,
+            format,
             session_id,
             title: session.title,
             directory: session.directory,
@@ -124,8 +130,15 @@ impl UpkeepBackend for HostFleet {
         self.whole("import session", self.clone().imported(cx.clone(), options))
     }
 
-    fn export(&self, _cx: &Context, session_id: SessionId, file: PathBuf) -> FleetResult<()> {
-        self.whole("export session", self.clone().exported(session_id, file))
+    fn export(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        file: PathBuf,
+        format: ExportFormat,
+    ) -> FleetResult<()> {
+        let exported = self.clone().exported(session_id, file, format);
+        self.whole("export session", exported)
     }
 
     fn check(&self, _cx: &Context, session_id: SessionId) -> FleetResult<CheckSummary> {

@@ -111,6 +111,22 @@ impl AgentBackend for HostAgent {
         async move { page.map_err(|error| LaneError::Storage(error.to_string())) }.boxed()
     }
 
+    fn following(
+        &self,
+        after: EntryId,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Option<(Vec<Entry>, bool)>, LaneError>> {
+        let tree = self.harness.tree();
+        let page = match tree.leaf(&LaneName::main()) {
+            Some(tip) => tree.path_after(&tip, &after, limit),
+            None => Ok(None),
+        };
+        let page = page
+            .map(|page| page.map(|page| (page.entries, page.more)))
+            .map_err(|error| LaneError::Storage(error.to_string()));
+        async move { page }.boxed()
+    }
+
     fn entry(&self, id: EntryId) -> BoxFuture<'_, Result<Option<Entry>, LaneError>> {
         let entry = self.harness.tree().entry(&id);
         async move { entry.map_err(|error| LaneError::Storage(error.to_string())) }.boxed()

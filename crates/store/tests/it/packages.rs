@@ -3,15 +3,18 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bezel_session_types::{
     EntryId, LaneName, Message, ResultContent, SessionId, ToolResultMessage,
 };
-use bezel_store::{OpenError, Package, PackageError, PackageFacts, Reader, Store, Transaction};
+use bezel_store::{
+    OpenError, Package, PackageError, PackageFacts, Reader, Store, Transaction, WriteOutError,
+};
 use rusqlite::Connection;
 
-use crate::support::{Place, append};
+use crate::support::{Place, ROLE, append, child_role};
 
 fn facts(place: &Place) -> PackageFacts {
     PackageFacts {
@@ -194,6 +197,68 @@ fn a_place_that_cannot_be_written_to_is_named_and_nothing_is_left_there() {
         assert!(error.to_string().contains(target), "{error}");
         assert!(error.to_string().contains("writable"), "{error}");
     }
+}
+
+/// In a child whose files may not grow beyond a limit: packs, and says what came of it.
+#[test]
+fn a_process_that_packs_onto_a_full_disk() {
+    let Some(path) = child_role() else { return };
+    let reader = Reader::open(&path).unwrap();
+    let directory = path.parent().unwrap();
+    let facts = PackageFacts {
+        session_id: SessionId::new("s1"),
+        title: String::new(),
+        directory: "/srv".into(),
+        output_directory: directory.join("output"),
+        version: "0.1.0".into(),
+    };
+    let packed = reader.pack(&facts, &facts.output_directory, &directory.join("packed"));
+    println!("packed: {}", packed.unwrap_err());
+    let written = reader.write_out(&directory.join("written"), |queries, out| {
+        for entry in queries.entries_after(0, 1_000)? {
+            writeln!(out, "{}", serde_json::json!(entry)).map_err(WriteOutError::Write)?;
+        }
+        Ok(())
+    });
+    println!("written: {}", written.unwrap_err());
+}
+
+#[test]
+fn a_disk_that_is_full_is_told_and_nothing_is_left_there_or_lost_here() {
+    let place = Place::new();
+    let store = place.open();
+    chain(&store, 600);
+    let outputs = place.directory.path().join("output");
+    fs::create_dir(&outputs).unwrap();
+    fs::write(outputs.join("long.txt"), "x".repeat(200_000)).unwrap();
+    let before = listing(place.directory.path());
+    // In blocks of half a kibibyte: room for a beginning, for no more. The signal is ignored, so that the system
+    // refuses as it does where a disk is full.
+    for blocks in [8, 64, 160] {
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let ended = Command::new("sh")
+            .args(["-c", &script])
+            .arg(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "packages::a_process_that_packs_onto_a_full_disk",
+                "--nocapture",
+            ])
+            .env(ROLE, &place.path)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(ended.status.success(), "{blocks}: {told}");
+        for kind in ["packed: ", "written: "] {
+            let line = told.lines().find(|line| line.starts_with(kind));
+            let line = line.unwrap_or_else(|| panic!("{blocks}: {told}"));
+            assert!(line.contains("full"), "{blocks}: {line}");
+        }
+        assert_eq!(listing(place.directory.path()), before, "{blocks}");
+        assert_eq!(store.read(|queries| queries.check()).unwrap(), [""; 0]);
+    }
+    // With room again it is packed.
+    pack(&place).unwrap();
 }
 
 #[test]

@@ -43,7 +43,8 @@ pub fn append(id: &str, parent: Option<&str>) -> Transaction {
     transaction
 }
 
-const ROLE: &str = "BEZEL_STORE_TEST_DATABASE";
+/// Names the database to a child.
+pub const ROLE: &str = "BEZEL_STORE_TEST_DATABASE";
 
 /// Runs the test `name` of this binary in a process of its own, on the database at `path`, until it
 /// prints `ready`.

@@ -11,7 +11,8 @@ use bezel_api_server::{
 };
 use bezel_context::{ClientId, Context, Principal, WorkspaceId};
 use bezel_session_types::{
-    CheckSummary, Entry, JournalFact, Message, ModelRef, PermissionMode, SessionId, ThinkingLevel,
+    CheckSummary, Entry, ExportFormat, JournalFact, Message, ModelRef, PermissionMode, SessionId,
+    ThinkingLevel,
 };
 use futures::FutureExt;
 
@@ -29,7 +30,7 @@ pub struct FakeFiles {
     /// Sessions in which something waits for a worker.
     pub pending: Vec<SessionId>,
     /// What was packed, and into which file.
-    pub exported: Vec<(SessionId, PathBuf)>,
+    pub exported: Vec<(SessionId, PathBuf, ExportFormat)>,
 }
 
 #[derive(Default)]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bezel_api_server::host::{FleetResult, UpkeepBackend};
 use bezel_api_server::{FleetError, ImportManaged, ManagedSession};
 use bezel_context::Context;
-use bezel_session_types::{CheckSummary, ImportSummary, SessionId, SessionSize, SourceFormat};
+use bezel_session_types::{
+    CheckSummary, ExportFormat, ImportSummary, SessionId, SessionSize, SourceFormat,
+};
 use futures::FutureExt;
 
 use super::fleet::FakeFleet;
@@ -37,8 +39,14 @@ impl UpkeepBackend for Backend {
         now(Ok((session, summary)))
     }
 
-    fn export(&self, _cx: &Context, session_id: SessionId, file: PathBuf) -> FleetResult<()> {
-        self.0.files().exported.push((session_id, file));
+    fn export(
+        &self,
+        _cx: &Context,
+        session_id: SessionId,
+        file: PathBuf,
+        format: ExportFormat,
+    ) -> FleetResult<()> {
+        self.0.files().exported.push((session_id, file, format));
         now(Ok(()))
     }
 

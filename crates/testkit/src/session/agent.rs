@@ -346,6 +346,21 @@ impl AgentBackend for Backend {
         async move { Ok(page) }.boxed()
     }
 
+    fn following(
+        &self,
+        after: EntryId,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Option<(Vec<Entry>, bool)>, LaneError>> {
+        let entries = self.0.lock().entries.clone();
+        let place = entries.iter().position(|entry| entry.id == after);
+        let page = place.map(|place| {
+            let rest = &entries[place + 1..];
+            let end = limit.min(rest.len());
+            (rest[..end].to_vec(), end < rest.len())
+        });
+        async move { Ok(page) }.boxed()
+    }
+
     fn entry(&self, id: EntryId) -> BoxFuture<'_, Result<Option<Entry>, LaneError>> {
         let found = self
             .0

@@ -1,7 +1,7 @@
 //! Looking after the files of sessions.
 
 use bezel_rpc::{Context, service};
-use bezel_session_types::{CheckSummary, ImportSummary, SessionId, SessionSize};
+use bezel_session_types::{CheckSummary, ExportFormat, ImportSummary, SessionId, SessionSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,15 @@ pub trait SessionUpkeep {
     #[scope(operate)]
     async fn import(&self, cx: &Context, options: ImportSession) -> Result<Imported, SessionError>;
 
-    /// Packs a session, with its saved output, into a new file, whether something runs in it or not.
+    /// Writes a session into a new file, whether something runs in it or not: all of it with its saved output, or
+    /// what can be read of it.
     #[scope(operate)]
     async fn export(
         &self,
         cx: &Context,
         session_id: SessionId,
         file: String,
+        format: ExportFormat,
     ) -> Result<(), SessionError>;
 
     /// Looks whether a session is whole. Reads all of it and writes nothing.

@@ -306,14 +306,24 @@ async fn files_are_for_clients_of_the_same_machine_alone() {
     let upkeep = near.server().use_service::<SessionUpkeepClient>();
     let id = session.session_id.clone();
     upkeep
-        .export(&cx, id.clone(), "/there/out".into())
+        .export(
+            &cx,
+            id.clone(),
+            "/there/out".into(),
+            bezel_session_types::ExportFormat::Bezel,
+        )
         .await
         .unwrap();
     assert_eq!(host.fleet.files().exported.len(), 1);
     let imported = upkeep.import(&cx, import.clone()).await.unwrap();
     assert_eq!(imported.session.workspace_name, "two");
     let relative = upkeep
-        .export(&cx, id.clone(), "out".into())
+        .export(
+            &cx,
+            id.clone(),
+            "out".into(),
+            bezel_session_types::ExportFormat::Bezel,
+        )
         .await
         .unwrap_err();
     assert!(format!("{relative:?}").contains("absolute"), "{relative:?}");
@@ -325,7 +335,12 @@ async fn files_are_for_clients_of_the_same_machine_alone() {
         format!(
             "{:?}",
             upkeep
-                .export(&cx, id.clone(), "/x".into())
+                .export(
+                    &cx,
+                    id.clone(),
+                    "/x".into(),
+                    bezel_session_types::ExportFormat::Bezel
+                )
                 .await
                 .unwrap_err()
         ),

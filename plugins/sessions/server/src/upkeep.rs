@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bezel_api_server::{ImportManaged, ManagedSessions, ServerContext, Upkeep};
 use bezel_context::{Principal, Workspaces};
 use bezel_rpc::Context;
-use bezel_session_types::{CheckSummary, SessionId, SessionSize};
+use bezel_session_types::{CheckSummary, ExportFormat, SessionId, SessionSize};
 use bezel_sessions_contract::{ImportSession, Imported, SessionError, SessionUpkeep};
 
 use crate::words;
@@ -96,6 +96,7 @@ impl SessionUpkeep for UpkeepService {
         cx: &Context,
         session_id: SessionId,
         file: String,
+        format: ExportFormat,
     ) -> Result<(), SessionError> {
         local(cx)?;
         let session = self
@@ -103,7 +104,8 @@ impl SessionUpkeep for UpkeepService {
             .authorized(cx, &session_id)
             .map_err(words::error)?;
         let file = absolute("the file", file)?;
-        let exported = self.upkeep.export(cx, &session.session_id, file).await;
+        let id = &session.session_id;
+        let exported = self.upkeep.export(cx, id, file, format).await;
         exported.map_err(words::error)
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The conversation of one session's main lane.
-#[service("transcript", version = "1.1")]
+#[service("transcript", version = "1.2")]
 pub trait Transcript {
     /// The newest items, oldest first.
     fn state(&self) -> State<TranscriptState>;
@@ -23,6 +23,16 @@ pub trait Transcript {
         before: String,
         limit: u32,
     ) -> Result<TranscriptPage, TranscriptError>;
+
+    /// Up to `limit` items (at most 200) after the item `after`, oldest first, and with them all results of the
+    /// answer that they end in. Items of what runs just now are in the state alone.
+    #[scope(read)]
+    async fn page_after(
+        &self,
+        cx: &Context,
+        after: String,
+        limit: u32,
+    ) -> Result<TranscriptContinuation, TranscriptError>;
 
     /// The whole result of a tool call whose item is clipped.
     #[scope(read)]
@@ -52,6 +62,15 @@ pub struct TranscriptPage {
     pub items: Vec<Item>,
     /// Whether there are older ones still.
     pub has_older: bool,
+}
+
+/// Newer items.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TranscriptContinuation {
+    /// Oldest first.
+    pub items: Vec<Item>,
+    /// Whether there are newer ones still.
+    pub has_newer: bool,
 }
 
 /// One thing that a person sees in a conversation.

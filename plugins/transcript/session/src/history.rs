@@ -132,6 +132,16 @@ pub(crate) fn open_calls(entries: &[Entry]) -> Vec<OpenCall> {
     open
 }
 
+/// The place of an item. A call may have been named before its result gave it an id of its own.
+pub(crate) fn place(items: &[Item], id: &str) -> Option<usize> {
+    let find = |id: &str| items.iter().position(|item| item.id == id);
+    find(id).or_else(|| {
+        let (answer, call) = id.split_once(':')?;
+        let place = find(answer)? + 1 + call.parse::<usize>().ok()?;
+        matches!(items.get(place)?.body, ItemBody::Tool(_)).then_some(place)
+    })
+}
+
 /// Milliseconds since 1970 as RFC 3339.
 pub(crate) fn time(milliseconds: i64) -> String {
     Timestamp::from_millisecond(milliseconds)

@@ -7,29 +7,36 @@ use anyhow::{Context as _, anyhow};
 use bezel_context::Context;
 use bezel_host_headless::list_sessions;
 use bezel_rpc::Link;
-use bezel_session_types::{ImportSummary, SessionId};
+use bezel_session_types::{ExportFormat, ImportSummary, SessionId};
 use bezel_sessions_contract::{
     Archived, ImportSession, ListSessions, SessionSummary, SessionUpkeepClient,
 };
 use serde_json::json;
 
 use super::{failed, plain};
+use crate::arguments::ExportChoice;
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Packs a session into one file.
+/// Writes a session into one file.
 pub(super) async fn export(
     cx: &Context,
     link: &Link,
     session: &SessionSummary,
     file: Option<PathBuf>,
+    format: ExportChoice,
     json: bool,
 ) -> Outcome<()> {
     let id = &session.session_id;
-    let file = file.unwrap_or_else(|| PathBuf::from(format!("{id}.bezel")));
+    let (format, ending) = match format {
+        ExportChoice::Bezel => (ExportFormat::Bezel, "bezel"),
+        ExportChoice::Jsonl => (ExportFormat::Jsonl, "jsonl"),
+        ExportChoice::Markdown => (ExportFormat::Markdown, "md"),
+    };
+    let file = file.unwrap_or_else(|| PathBuf::from(format!("{id}.{ending}")));
     let file = absolute(&file)?;
     let upkeep: SessionUpkeepClient = link.server().use_service();
     upkeep
-        .export(cx, id.clone(), text(&file)?)
+        .export(cx, id.clone(), text(&file)?, format)
         .await
         .map_err(failed)?;
     let mut out = io::stdout();

@@ -329,6 +329,50 @@ async fn history_pairs_calls_with_results_and_pages_backwards() {
 }
 
 #[tokio::test]
+async fn history_pages_forwards_from_any_item_and_pairs_every_call() {
+    let said = |index: u64| {
+        let message = UserMessage::text(format!("message {index}"));
+        entry(&format!("u{index}"), index, Message::User(message))
+    };
+    let mut entries: Vec<Entry> = (0..40).map(said).collect();
+    let calls = vec![call("c1", "one"), call("c2", "two"), call("c3", "three")];
+    entries.push(entry("a", 40, Message::Assistant(answer(calls))));
+    for (place, call) in ["c1", "c2", "c3"].into_iter().enumerate() {
+        let id = format!("r{}", place + 1);
+        let result = result(&id, call, "done");
+        entries.push(entry(&id, 41 + place as u64, Message::ToolResult(result)));
+    }
+    entries.extend((50..60).map(said));
+    let (_session, transcript, cx) = transcript(entries).await;
+    let all: Vec<String> = {
+        let state = transcript.state().get();
+        state.items.iter().map(|item| item.id.clone()).collect()
+    };
+    for limit in [1, 2, 3, 7, 200] {
+        let mut seen = vec![all[0].clone()];
+        loop {
+            let after = seen.last().unwrap().clone();
+            let page = transcript.page_after(&cx, after, limit).await.unwrap();
+            for item in &page.items {
+                if let ItemBody::Tool(tool) = &item.body {
+                    assert_eq!(tool.status, ToolStatus::Done, "{}", item.id);
+                }
+            }
+            seen.extend(page.items.into_iter().map(|item| item.id));
+            if !page.has_newer {
+                break;
+            }
+        }
+        assert_eq!(seen, all, "by {limit}");
+    }
+    // A call by the name that it had while it had no result.
+    let page = transcript.page_after(&cx, "a:1".into(), 1).await.unwrap();
+    assert_eq!(page.items[0].id, "r3");
+    let unknown = transcript.page_after(&cx, "nothing".into(), 10).await;
+    assert!(unknown.unwrap_err().to_string().contains("nothing"));
+}
+
+#[tokio::test]
 async fn a_session_that_is_taken_up_settles_its_calls_in_their_own_items() {
     let calls = vec![call("c1", "one"), call("c2", "two")];
     let entries = vec![entry("a", 1, Message::Assistant(answer(calls)))];

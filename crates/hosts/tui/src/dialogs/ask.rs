@@ -1,4 +1,4 @@
-//! A question with options, a line for something else, and a way out.
+//! A question with options, lines for something else, and a way out.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Close;
-use super::line_edit::LineEdit;
 use super::scroll::Scroll;
+use super::text_edit::TextEdit;
 
 /// A question that comes by itself takes no answer so long after it can be seen, and comes only after the person has
 /// typed nothing for as long: what is meant for the composer answers nothing.
@@ -33,7 +33,7 @@ pub(crate) struct AskState {
     body: MarkdownText,
     choices: Vec<Choice>,
     selected: usize,
-    edit: LineEdit,
+    edit: TextEdit,
     reply: Option<oneshot::Sender<Answer>>,
     by_itself: bool,
 }
@@ -80,7 +80,7 @@ impl AskState {
             body: MarkdownText::from(sanitize(&ask.body, 4).as_ref()),
             choices,
             selected: 0,
-            edit: LineEdit::default(),
+            edit: TextEdit::default(),
             reply: Some(reply),
             by_itself: true,
         }
@@ -125,7 +125,7 @@ impl AskState {
     }
 
     /// The choices as rows, each with the place of its choice.
-    fn rows(&self, width: usize) -> Vec<(usize, StyledLine)> {
+    fn rows(&mut self, width: usize) -> Vec<(usize, StyledLine)> {
         let mut rows = Vec::new();
         for (place, choice) in self.choices.iter().enumerate() {
             let selected = place == self.selected;
@@ -145,19 +145,16 @@ impl AskState {
                 (ChoiceKind::Option, false) => TextStyle::role(Role::Text),
                 (ChoiceKind::Text | ChoiceKind::Cancel, false) => TextStyle::role(Role::Muted),
             };
-            // The line that is being written is drawn over its row.
-            let label = match choice.kind {
-                ChoiceKind::Text if !self.edit.text().is_empty() => self.edit.text(),
-                _ => &choice.label,
-            };
-            let mut line = StyledLine::new(label.to_owned(), name);
-            if let Some(key) = choice.key {
-                line.push(StyledSpan::new(format!("  {key}"), Role::Key));
-            }
             let room = width.saturating_sub(indent).max(1);
             let mut lines = if choice.kind == ChoiceKind::Text {
-                vec![wrap::truncate(&line, room)].into_iter()
+                // One column more for the cursor behind a full row.
+                self.edit.fit(room.saturating_sub(1));
+                written(&self.edit, &choice.label, name, selected).into_iter()
             } else {
+                let mut line = StyledLine::new(choice.label.clone(), name);
+                if let Some(key) = choice.key {
+                    line.push(StyledSpan::new(format!("  {key}"), Role::Key));
+                }
                 wrap::wrap(&line, room).into_iter()
             };
             let first = rows.len();
@@ -176,6 +173,20 @@ impl AskState {
             }
         }
         rows
+    }
+}
+
+/// The rows of what is written, or what stands there while that is nothing.
+fn written(edit: &TextEdit, label: &str, name: TextStyle, selected: bool) -> Vec<StyledLine> {
+    match (edit.text(), selected) {
+        ("", true) => vec![StyledLine::new(label.to_owned(), Role::Placeholder)],
+        ("", false) => vec![StyledLine::new(label.to_owned(), name)],
+        (text, selected) => {
+            let role = if selected { Role::Text } else { Role::Muted };
+            let rows = edit.rows().into_iter();
+            rows.map(|row| StyledLine::new(text[row].to_owned(), role))
+                .collect()
+        }
     }
 }
 
@@ -199,7 +210,9 @@ pub(crate) fn overlay(state: Arc<Mutex<AskState>>, close: Close) -> Overlay {
     let (title, hints, by_itself) = {
         let state = AskState::lock(&state);
         let most = state.choices.len().min(9);
-        let hints = format!("↑↓ 1–{most} choose · enter answer · esc put aside");
+        let writes = state.choices.iter().any(|choice| choice.kind == ChoiceKind::Text);
+        let newline = if writes { " · shift+enter new line" } else { "" };
+        let hints = format!("↑↓ 1–{most} choose · enter answer · esc put aside{newline}");
         (state.title.clone(), hints, state.by_itself)
     };
     let view = AskView {
@@ -264,6 +277,11 @@ impl AskView {
         }
         let mut state = AskState::lock(&self.state);
         let count = state.choices.len();
+        let moves = matches!(stroke.code, KeyCode::Up | KeyCode::Down);
+        let newline = stroke.code == KeyCode::Enter && !stroke.modifiers.is_empty();
+        if state.writes() && (moves || newline) && state.edit.handle(event) == Handled::Yes {
+            return Handled::Yes;
+        }
         match stroke.code {
             KeyCode::Up | KeyCode::BackTab if count > 0 => {
                 state.selected = (state.selected + count - 1) % count;
@@ -273,6 +291,7 @@ impl AskView {
                 state.selected = (state.selected + 1) % count;
                 return Handled::Yes;
             }
+            KeyCode::Enter if state.writes() && state.edit.continues() => return Handled::Yes,
             KeyCode::Enter => {
                 let selected = state.selected;
                 drop(state);
@@ -328,14 +347,7 @@ impl View for AskView {
         let (width, height) = (usize::from(area.width), usize::from(area.height));
         let rows = state.rows(width);
         let selected = state.selected;
-        let (writes, label) = (
-            state.writes(),
-            state
-                .choices
-                .get(selected)
-                .map_or("", |choice| &choice.label)
-                .to_owned(),
-        );
+        let written = state.writes().then(|| state.edit.cursor());
         let body = state.body.lines(width, cx.highlighter());
         // The choices first, but for the beginning of the question.
         let least = body.len().min(LEAST_BODY) + 1;
@@ -378,8 +390,10 @@ impl View for AskView {
         if let Some(last) = rows.iter().rposition(of_selected) {
             self.choices.reveal(last, listed);
         }
-        if let Some(first) = rows.iter().position(of_selected) {
-            self.choices.reveal(first, listed);
+        let first = rows.iter().position(of_selected);
+        if let Some(first) = first {
+            let cursor = written.map_or(0, |(row, _)| row);
+            self.choices.reveal(first + cursor, listed);
         }
         let top = self.choices.fit(rows.len(), listed);
         self.list = part(height.saturating_sub(listed), listed);
@@ -387,20 +401,17 @@ impl View for AskView {
         for (row, (place, line)) in self.list.rows().zip(&rows[top..]) {
             self.drawn.push(*place);
             cx.paint().draw_line(buffer, row, line);
-            if writes && *place == selected {
-                // Mark and number stand before it.
-                let before = u16::try_from(2 + (selected + 1).to_string().len() + 2).unwrap_or(0);
-                let line = Rect {
-                    x: row.x + before.min(row.width),
-                    width: row.width.saturating_sub(before),
-                    ..row
-                };
-                for x in line.left()..line.right() {
-                    buffer[(x, line.y)].set_symbol(" ");
-                }
-                state.edit.render(line, buffer, &label, cx);
-                buffer.set_style(line, cx.paint().ground(Role::Selection));
-            }
+        }
+        if let (Some((row, column)), Some(first)) = (written, first)
+            && let Some(row) = (first + row).checked_sub(top)
+            && row < listed
+        {
+            // Mark and number stand before it.
+            let before = 2 + (selected + 1).to_string().len() + 2;
+            let part = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+            let x = self.list.x.saturating_add(part(before + column));
+            let last = self.list.right().saturating_sub(1);
+            cx.place_cursor(Position::new(x.min(last), self.list.y + part(row)));
         }
         self.choices.draw_bar(beside(self.list), buffer, cx);
     }

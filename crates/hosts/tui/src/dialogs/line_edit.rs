@@ -85,12 +85,22 @@ impl LineEdit {
         Handled::Yes
     }
 
-    fn insert(&mut self, text: &str) {
+    /// The byte that the cursor stands before.
+    pub(super) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// Moves the cursor to a place between two graphemes.
+    pub(super) fn place(&mut self, at: usize) {
+        self.cursor = at;
+    }
+
+    pub(super) fn insert(&mut self, text: &str) {
         self.text.insert_str(self.cursor, text);
         self.cursor += text.len();
     }
 
-    fn delete(&mut self, from: usize, to: usize) {
+    pub(super) fn delete(&mut self, from: usize, to: usize) {
         self.text.replace_range(from..to, "");
         self.cursor = from;
     }

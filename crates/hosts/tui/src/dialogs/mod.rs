@@ -9,6 +9,7 @@ mod line_edit;
 mod message;
 mod scroll;
 mod select;
+mod text_edit;
 
 use std::sync::Arc;
 

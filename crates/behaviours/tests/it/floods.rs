@@ -79,7 +79,7 @@ async fn a_flood_of_calls_and_subscriptions_ends_at_the_limits_and_costs_others_
 }
 
 #[tokio::test]
-async fn a_peer_that_asks_and_never_reads_is_dropped_alone() {
+async fn opencode_37_a_peer_that_asks_and_never_reads_is_dropped_alone() {
     let world = World::start(Via::Socket).await;
     let good = world.client().await;
     let session = good.create(&world.project("p")).await;

@@ -274,3 +274,89 @@ async fn workers_of_a_killed_server_end_when_the_server_is_told_to_stop() {
     assert!(!home.workers().contains(&worker));
     home.run(&["run", "--continue", "go on"]).succeeded();
 }
+
+/// What a command of the session list says of the only session.
+fn shown(home: &Home) -> String {
+    let listed = home.run(&["session", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed.succeeded().stdout).unwrap();
+    let id = listed[0]["session_id"].as_str().unwrap();
+    home.run(&["session", "show", id, "--json"]).stdout
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ran_when_its_worker_was_killed_goes_on_at_once_with_no_client_where_the_person_says_so()
+ {
+    let script = Script::respond(|call| {
+        let answered = |part: &SeenPart| matches!(part, SeenPart::ToolResult { .. });
+        match call.parts().any(answered) {
+            true => Turn::text("Gone on."),
+            false => Turn::tool_calls([(
+                "bash",
+                json!({ "command": "echo x >> effects; sleep 1000" }),
+            )]),
+        }
+    });
+    let (_server, home) = playing(script).await;
+    // Nobody's shell is there then: the key comes from a file that the person names.
+    let key = home.project().join("key");
+    std::fs::write(&key, "sk-very-secret").unwrap();
+    let config = std::fs::read_to_string(home.bezel().join("config.toml")).unwrap();
+    let command = format!("api_key_command = \"cat {}\"", key.display());
+    let config = config.replace("api_key_env = \"LOCAL_KEY\"", &command);
+    home.configure(&format!("{config}[session]\nresume = \"at-once\"\n"));
+    let mut run = home.command(&["run", "go"]).spawn().unwrap();
+    let effects = home.project().join("effects");
+    eventually("the command does not run", || {
+        effects.exists().then_some(())
+    });
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let workers = home.workers();
+    assert_eq!(workers.len(), 1);
+    kill(workers[0]);
+    // Only the server is asked, which opens nothing.
+    let said = eventually("nothing goes on", || {
+        let shown = shown(&home);
+        shown.contains("Gone on.").then_some(shown)
+    });
+    assert!(
+        said.contains("the session ended while this call ran"),
+        "{said}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(&effects).unwrap(),
+        "x\n",
+        "the command ran again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opencode_38_a_session_that_kills_each_of_its_workers_is_left_and_the_reason_is_written() {
+    // Every answer makes the worker kill itself, so that each next one begins with another such call.
+    let script = Script::respond(|_| {
+        Turn::tool_calls([("bash", json!({ "command": "kill -9 $PPID; sleep 1000" }))])
+    });
+    let (_server, home) = playing(script).await;
+    let key = home.project().join("key");
+    std::fs::write(&key, "sk-very-secret").unwrap();
+    let config = std::fs::read_to_string(home.bezel().join("config.toml")).unwrap();
+    let command = format!("api_key_command = \"cat {}\"", key.display());
+    let config = config.replace("api_key_env = \"LOCAL_KEY\"", &command);
+    home.configure(&format!("{config}[session]\nresume = \"at-once\"\n"));
+    let mut run = home.command(&["run", "go"]).spawn().unwrap();
+    eventually("no worker dies", || {
+        home.server_log()
+            .contains("what ran when its worker died goes on")
+            .then_some(())
+    });
+    run.kill().unwrap();
+    run.wait().unwrap();
+    eventually("it is never left", || {
+        home.server_log()
+            .contains("it waits until somebody opens it")
+            .then_some(())
+    });
+    eventually("a worker is still there", || {
+        home.workers().is_empty().then_some(())
+    });
+}

@@ -230,3 +230,40 @@ async fn a_fork_goes_on_by_itself_from_where_it_was_made() {
     );
     home.run(&["session", "check", "--all"]).succeeded();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_written_out_for_people_and_for_programs() {
+    let turns = [
+        Turn::tool_calls([("bash", serde_json::json!({ "command": "echo 4711" }))]),
+        Turn::text("It is **4711**."),
+    ];
+    let (_server, home) = chat(turns).await;
+    home.run(&["run", "which number?"]).succeeded();
+    let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
+    let id = listed[0]["session_id"].as_str().unwrap();
+    let export = |format: &str| home.run(&["session", "export", id, "--format", format]);
+    export("markdown").succeeded();
+    let text = std::fs::read_to_string(home.project().join(format!("{id}.md"))).unwrap();
+    for part in [
+        "# which number?\n",
+        "\nwhich number?\n",
+        "\n## local::m\n\n**bash**\n",
+        "echo 4711",
+        "<details><summary>Result of bash: ",
+        "\nIt is **4711**.\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    export("markdown").failed(1, "is there already");
+    export("jsonl").succeeded();
+    let lines = std::fs::read_to_string(home.project().join(format!("{id}.jsonl"))).unwrap();
+    let lines: Vec<Value> = lines.lines().map(json).collect();
+    assert_eq!(lines[0]["session_id"], id);
+    assert_eq!(lines[0]["tip"], lines.last().unwrap()["id"]);
+    let roles: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line["message"]["role"].as_str())
+        .collect();
+    assert_eq!(roles, ["user", "assistant", "tool_result", "assistant"]);
+    export("html").failed(2, "markdown");
+}

@@ -195,7 +195,53 @@ async fn dies_after(stops: &[u64]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_dies_after_any_commit_ends_as_if_it_had_not() {
+async fn b26_no_effect_starts_before_its_intent_is_in_the_database() {
+    let place = Place::new();
+    let read = |database: &std::path::Path| {
+        let reader = bezel_store::Reader::open(database).unwrap();
+        let operations = reader.read(|queries| queries.values("operation/"));
+        format!("{:?}", operations.unwrap())
+    };
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (database, note) = (place.database(), Arc::clone(&seen));
+    let watched = move || {
+        let (database, note) = (database.clone(), Arc::clone(&note));
+        TestTool::new(move |_, invocation| {
+            // What another process would find, if this one died here.
+            let found = read(&database);
+            let id = invocation.invocation_id.as_str();
+            let intended = found.contains(id) && found.contains("effect_pending");
+            note.lock().unwrap().push((id.to_owned(), intended, found));
+            async { Ok(ToolOutput::text("done")) }
+        })
+    };
+    let (database, asked) = (place.database(), Arc::new(Mutex::new(Vec::new())));
+    let note = Arc::clone(&asked);
+    let model = Model::new(move |_, index| {
+        note.lock().unwrap().push(read(&database));
+        match index {
+            0 => calls([call("a", "unsafe", json!({})), call("b", "safe", json!({}))]),
+            _ => says("Done."),
+        }
+    });
+    let tools = vec![
+        registration("unsafe", watched()),
+        registration("safe", watched().replay_safe()),
+    ];
+    let session = place.open(&model, tools);
+    session.turn("do it").await;
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 2);
+    for (id, intended, found) in seen.iter() {
+        assert!(intended, "{id}: {found}");
+    }
+    for found in asked.lock().unwrap().iter() {
+        assert!(found.contains("operation/"), "{found}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b27_a_session_that_dies_after_any_commit_ends_as_if_it_had_not() {
     let whole = commits_of_a_whole_run().await;
     assert!(whole >= 14, "the script is worth it: {whole} commits");
     for stop in 0..=whole {
@@ -286,7 +332,7 @@ async fn the_text_of_an_interrupted_answer_is_kept_for_people_and_not_for_the_mo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_safe_tool_runs_again_with_the_same_id_and_the_approved_arguments() {
+async fn b29_a_replay_safe_tool_runs_again_with_the_same_id_and_the_approved_arguments() {
     let place = Place::new();
     let model = Model::scripted([calls([call("a", "safe", json!({ "n": 1 }))]), says("Done.")]);
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -332,7 +378,7 @@ async fn a_replay_safe_tool_runs_again_with_the_same_id_and_the_approved_argumen
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_was_or_is_not_safe_or_is_gone_is_not_run_again() {
+async fn b29_opencode_38_a_tool_that_was_or_is_not_safe_or_is_gone_is_not_run_again() {
     let safe = |tool: TestTool| registration("tool", tool.replay_safe());
     let unsafe_now = |tool: TestTool| registration("tool", tool);
     type Registered<'a> = &'a dyn Fn(TestTool) -> ToolRegistration;
@@ -364,7 +410,7 @@ async fn a_tool_that_was_or_is_not_safe_or_is_gone_is_not_run_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_ends_its_process_each_time_is_given_up_with_a_reason() {
+async fn opencode_38_a_run_that_ends_its_process_each_time_is_given_up_with_a_reason() {
     let place = Place::new();
     let model = Model::scripted([calls([
         call("a", "killer", json!({})),

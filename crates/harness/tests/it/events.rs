@@ -92,7 +92,7 @@ async fn an_entry_is_told_of_after_it_is_in_the_database() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_comes_late_sees_everything_once() {
+async fn opencode_18_a_watcher_that_comes_late_sees_everything_once() {
     let place = Place::new();
     let gate = Arc::new(Notify::new());
     let model = Model::scripted([vec![
@@ -250,7 +250,8 @@ async fn a_reader_that_falls_far_behind_is_told_of_the_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_text_of_a_long_answer_is_kept_while_it_comes_in_and_deleted_when_it_is_whole() {
+async fn opencode_19_the_text_of_a_long_answer_is_kept_while_it_comes_in_and_deleted_when_it_is_whole()
+ {
     let place = Place::new();
     let (gate, hold) = (
         Arc::new(Notify::new()),
@@ -280,6 +281,13 @@ async fn the_text_of_a_long_answer_is_kept_while_it_comes_in_and_deleted_when_it
     gate.notify_one();
     session.idle().await;
     assert!(partials(&session).is_empty());
+    // What comes in pieces is written whole, once, and told of in no piece.
+    let (entries, journal) = session
+        .store
+        .read(|queries| Ok((queries.entries_after(0, 100)?, queries.journal(0, 100)?)))
+        .unwrap();
+    assert_eq!(entries.len(), 2);
+    assert!(journal.len() < 10, "{journal:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ async fn started(session: &mut Session) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replayed_call_finds_its_id_its_arguments_and_its_memos() {
+async fn b29_a_replayed_call_finds_its_id_its_arguments_and_its_memos() {
     let place = Place::new();
     let model = two_steps();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -71,7 +71,7 @@ async fn a_replayed_call_finds_its_id_its_arguments_and_its_memos() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn staging_a_result_removes_the_calls_memos_in_the_same_commit() {
+async fn b30_staging_a_result_removes_the_calls_memos_in_the_same_commit() {
     // Whatever the last commit was: a call has its result, or its memos, and never both.
     let mut both_seen = [false; 2];
     for stop in 0..20 {
@@ -129,7 +129,7 @@ async fn staging_a_result_removes_the_calls_memos_in_the_same_commit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_memo_is_refused_once_the_call_has_settled_and_while_another_runs() {
+async fn b31_a_memo_is_refused_once_the_call_has_settled_and_while_another_runs() {
     let place = Place::new();
     let hosts: Arc<Mutex<Vec<Arc<dyn ToolHost>>>> = Arc::default();
     let gate = Arc::new(Notify::new());

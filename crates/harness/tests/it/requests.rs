@@ -106,7 +106,7 @@ async fn a_call_asks_and_goes_on_with_the_answer() {
 }
 
 #[tokio::test]
-async fn of_racing_answers_one_is_accepted_and_is_the_answer() {
+async fn b32_of_racing_answers_one_is_accepted_and_is_the_answer() {
     let place = Place::new();
     let (session, channel) = open(&place, &one_question(), &Runs::default());
     session.prompt("do it").await;
@@ -131,7 +131,8 @@ async fn of_racing_answers_one_is_accepted_and_is_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pending_question_survives_restart_and_is_answered_before_replay_with_nobody_waiting() {
+async fn b33_a_pending_question_survives_restart_and_is_answered_before_replay_with_nobody_waiting()
+{
     let place = Place::new();
     let (model, runs) = (one_question(), Runs::default());
     let (session, channel) = open(&place, &model, &runs);
@@ -168,7 +169,7 @@ async fn a_pending_question_survives_restart_and_is_answered_before_replay_with_
 }
 
 #[tokio::test(start_paused = true)]
-async fn asking_the_same_again_is_asking_once_and_asking_something_else_is_an_error() {
+async fn b34_asking_the_same_again_is_asking_once_and_asking_something_else_is_an_error() {
     let place = Place::new();
     let (session, channel) = open(&place, &one_question(), &Runs::default());
     session.prompt("do it").await;
@@ -202,7 +203,7 @@ async fn asking_the_same_again_is_asking_once_and_asking_something_else_is_an_er
 }
 
 #[tokio::test(start_paused = true)]
-async fn ending_a_wait_writes_nothing_and_ending_the_operation_removes_the_request() {
+async fn b35_ending_a_wait_writes_nothing_and_ending_the_operation_removes_the_request() {
     let place = Place::new();
     let (mut session, channel) = open(&place, &one_question(), &Runs::default());
     let admission = session.prompt("do it").await;
@@ -246,7 +247,7 @@ async fn a_request_found_after_a_crash_is_removed_when_its_operation_is_ended() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_current_call_that_is_safe_to_replay_may_ask_while_it_runs() {
+async fn b31_only_a_current_call_that_is_safe_to_replay_may_ask_while_it_runs() {
     let place = Place::new();
     let session = place.open(
         &Model::scripted([calls([call("a", "ask", json!({}))]), says("Done.")]),

@@ -156,7 +156,7 @@ async fn a_panic_and_a_failure_are_results_and_leave_the_others_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_of_one_step_run_side_by_side_and_their_results_stand_in_source_order() {
+async fn b28_calls_of_one_step_run_side_by_side_and_their_results_stand_in_source_order() {
     let place = Place::new();
     let model = Model::scripted([
         calls([

@@ -196,7 +196,7 @@ async fn an_optional_service_is_an_option_and_a_broken_optional_plugin_is_report
 }
 
 #[tokio::test]
-async fn removing_a_plugin_withdraws_its_services_and_ends_its_users() {
+async fn opencode_36_removing_a_plugin_withdraws_its_services_and_ends_its_users() {
     let ran = Ran::default();
     let facets = vec![user(&ran, "user"), provider(&ran, "provider")];
     let mut host = start(manifest(entries(&["user", "provider"])), facets)

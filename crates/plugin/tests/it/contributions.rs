@@ -116,7 +116,8 @@ async fn replace_says_that_it_is_meant() {
 }
 
 #[tokio::test]
-async fn a_contribution_that_breaks_later_keeps_the_previous_result_and_marks_its_plugin() {
+async fn opencode_35_a_contribution_that_breaks_later_keeps_the_previous_result_and_marks_its_plugin()
+ {
     let word: Arc<Mutex<&str>> = Arc::new(Mutex::new("1"));
     let panics = Arc::new(AtomicBool::new(false));
     let (reads, trips) = (Arc::clone(&word), Arc::clone(&panics));

@@ -95,7 +95,7 @@ fn a_commit_writes_every_kind_together_and_it_reads_back() {
 }
 
 #[test]
-fn a_commit_that_fails_leaves_nothing_of_itself() {
+fn opencode_16_a_commit_that_fails_leaves_nothing_of_itself() {
     let place = Place::new();
     let store = place.open();
     let mut first = append("e1", None);

@@ -14,7 +14,7 @@ fn a_process_that_holds_the_database() {
 }
 
 #[test]
-fn a_second_opener_is_refused_with_the_holders_name_until_the_holder_is_killed() {
+fn b36_a_second_opener_is_refused_with_the_holders_name_until_the_holder_is_killed() {
     let place = Place::new();
     let mut child = child("ownership::a_process_that_holds_the_database", &place.path);
     let error = Store::open(&place.path).unwrap_err();
@@ -32,7 +32,7 @@ fn a_second_opener_is_refused_with_the_holders_name_until_the_holder_is_killed()
 }
 
 #[test]
-fn a_second_handle_in_the_same_process_is_refused_until_the_first_is_gone() {
+fn b36_a_second_handle_in_the_same_process_is_refused_until_the_first_is_gone() {
     let place = Place::new();
     let store = place.open();
     let clone = store.clone();

@@ -67,6 +67,9 @@ impl ToolRenderer for QuestionCard {
 }
 
 fn answer(details: &QuestionDetails, width: usize) -> Vec<StyledLine> {
+    if let (Some(text), true) = (&details.answer, details.was_custom) {
+        return written(text, width);
+    }
     let (mark, text, style) = match &details.answer {
         None if details.options.is_empty() => (
             "⊘ ",
@@ -78,10 +81,21 @@ fn answer(details: &QuestionDetails, width: usize) -> Vec<StyledLine> {
             "not answered".to_owned(),
             TextStyle::role(Role::Muted),
         ),
-        Some(text) if details.was_custom => ("✎ ", one_line(text), TextStyle::role(Role::Text)),
         Some(text) => ("❯ ", one_line(text), TextStyle::role(Role::Text).bold()),
     };
     hanging(mark, Role::Accent, &StyledLine::new(text, style), width)
+}
+
+/// What a person wrote, line by line.
+fn written(text: &str, width: usize) -> Vec<StyledLine> {
+    let text = sanitize(text, 4);
+    let lines = text.lines().enumerate();
+    let rows = lines.flat_map(|(place, line)| {
+        let mark = if place == 0 { "✎ " } else { "  " };
+        let line = StyledLine::new(line.to_owned(), TextStyle::role(Role::Text));
+        hanging(mark, Role::Accent, &line, width)
+    });
+    rows.collect()
 }
 
 /// All options, the selected one marked.

@@ -180,9 +180,13 @@ async fn a_number_answers_and_so_does_a_text_and_a_refusal_to_answer() {
     let written = QuestionResponse::Custom {
         answer: "a queue".into(),
     };
-    let cases: [(&[&str], QuestionResponse); 3] = [
+    let lines = QuestionResponse::Custom {
+        answer: "a\nb\nc".into(),
+    };
+    let cases: [(&[&str], QuestionResponse); 4] = [
         (&["3"], QuestionResponse::Selected { index: 2 }),
         (&["a", "space", "q", "u", "e", "u", "e", "enter"], written),
+        (&["a", "shift+enter", "b", "alt+enter", "c", "enter"], lines),
         (&["up", "enter"], QuestionResponse::Cancelled),
     ];
     for (keys, response) in cases {
@@ -241,7 +245,7 @@ async fn a_question_is_put_aside_and_found_again_with_what_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_is_answered_elsewhere_closes_shown_or_put_aside() {
+async fn b32_a_question_that_is_answered_elsewhere_closes_shown_or_put_aside() {
     let stage = Stage::new(vec![database()]).await;
     stage.asked("PostgreSQL").await;
     stage.played.pending.set(&Context::background(), vec![]);
@@ -358,6 +362,8 @@ fn the_card_says_what_was_asked_and_what_was_answered() {
     );
     let written = Some(("User wrote: A queue", details(Some("A queue"), true)));
     assert_eq!(drawn(written, false), [title, "✎ A queue"]);
+    let lines = Some(("User wrote: A\nqueue", details(Some("A\nqueue"), true)));
+    assert_eq!(drawn(lines, false), [title, "✎ A", "  queue"]);
     let cancelled = Some(("User cancelled the question", details(None, false)));
     assert_eq!(drawn(cancelled, false), [title, "⊘ not answered"]);
 }

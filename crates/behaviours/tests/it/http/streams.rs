@@ -149,7 +149,8 @@ async fn follow(steps: Vec<Step>) {
 }
 
 #[tokio::test]
-async fn a_slow_reader_of_a_state_gets_the_latest_value_and_costs_no_more_than_its_window() {
+async fn opencode_37_a_slow_reader_of_a_state_gets_the_latest_value_and_costs_no_more_than_its_window()
+ {
     let http = Http::start().await;
     let session = http.session().await;
     let path = format!("/v1/sessions/{session}/probe/state");

@@ -8,4 +8,5 @@
 mod coordinator;
 mod engines;
 mod permissions;
+mod projections;
 mod world;

@@ -210,8 +210,15 @@ pub(crate) fn overlay(state: Arc<Mutex<AskState>>, close: Close) -> Overlay {
     let (title, hints, by_itself) = {
         let state = AskState::lock(&state);
         let most = state.choices.len().min(9);
-        let writes = state.choices.iter().any(|choice| choice.kind == ChoiceKind::Text);
-        let newline = if writes { " · shift+enter new line" } else { "" };
+        let writes = state
+            .choices
+            .iter()
+            .any(|choice| choice.kind == ChoiceKind::Text);
+        let newline = if writes {
+            " · shift+enter new line"
+        } else {
+            ""
+        };
         let hints = format!("↑↓ 1–{most} choose · enter answer · esc put aside{newline}");
         (state.title.clone(), hints, state.by_itself)
     };

@@ -42,7 +42,12 @@ impl TextEdit {
         let mut rows = Vec::new();
         let mut start = 0;
         for line in self.text().split('\n') {
-            wrap(self.text(), start..start + line.len(), self.columns, &mut rows);
+            wrap(
+                self.text(),
+                start..start + line.len(),
+                self.columns,
+                &mut rows,
+            );
             start += line.len() + 1;
         }
         rows
@@ -186,7 +191,10 @@ mod tests {
     }
 
     fn shown(edit: &TextEdit) -> Vec<&str> {
-        edit.rows().into_iter().map(|row| &edit.text()[row]).collect()
+        edit.rows()
+            .into_iter()
+            .map(|row| &edit.text()[row])
+            .collect()
     }
 
     #[test]

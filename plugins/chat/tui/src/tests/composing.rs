@@ -231,6 +231,17 @@ async fn esc_twice_clears_and_the_text_can_be_had_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn esc_twice_in_an_empty_line_looks_back_and_once_or_slowly_does_not() {
+    let stage = Stage::detached(Launch::default()).await;
+    stage.tui.press("esc").await;
+    tokio::time::advance(std::time::Duration::from_secs(5)).await;
+    let screen = stage.tui.press("esc").await;
+    assert!(!screen.contains("the tree"), "{}", screen.text());
+    stage.tui.press("esc").await;
+    stage.tui.wait_for_text("the tree is open").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn esc_alone_clears_nothing_after_a_second() {
     let stage = Stage::detached(Launch::default()).await;
     stage.tui.type_text("keep me").await;

@@ -116,6 +116,59 @@ async fn while_it_works_enter_steers_and_tab_queues() {
 }
 
 #[tokio::test]
+async fn what_waits_is_edited_made_to_steer_and_taken_back_from_its_list() {
+    let stage = Stage::attached().await;
+    stage.played.run(Phase::Answering);
+    stage.played.set(|state| {
+        state.queue = vec![
+            queued("e1", "first", Delivery::Queue),
+            queued("e2", "second", Delivery::Queue),
+            queued("e3", "third", Delivery::Queue),
+        ];
+    });
+    stage.tui.wait_for_text("third").await;
+    stage.tui.type_text("/queue").await;
+    stage.tui.press("enter").await;
+    let screen = stage.tui.wait_for_text("Waiting messages").await;
+    for text in ["first", "second", "third", "after this turn"] {
+        assert!(screen.contains(text), "{text}: {}", screen.text());
+    }
+    let queue = || -> Vec<(String, Delivery)> {
+        let state = stage.played.chat.get();
+        let waiting = state.queue.iter();
+        waiting
+            .map(|message| (message.text.clone(), message.delivery))
+            .collect()
+    };
+    // Enter edits, and the list comes back.
+    stage.tui.press("enter").await;
+    stage.tui.wait_for_text("Edit the message").await;
+    stage.tui.type_text(" of all").await;
+    stage.tui.press("enter").await;
+    stage.tui.wait_for_text("Waiting messages").await;
+    assert_eq!(queue()[0].0, "first of all");
+    stage.tui.press("down").await;
+    stage.tui.press("ctrl+s").await;
+    stage.tui.wait_for_text("steers").await;
+    assert_eq!(queue()[1], ("second".to_owned(), Delivery::Steer));
+    stage.tui.press("up").await;
+    stage.tui.press("ctrl+d").await;
+    let screen = stage
+        .tui
+        .wait_for(|screen| !screen.contains("Waiting messages"))
+        .await;
+    // What is taken back can be written again.
+    assert_eq!(queue().len(), 2, "{}", screen.text());
+    assert_eq!(stage.played.withdrawn.borrow().len(), 1);
+    let written = Stage::written(&screen);
+    assert!(
+        ["first of all", "third"].contains(&written.as_str()),
+        "{written}: {}",
+        screen.text()
+    );
+}
+
+#[tokio::test]
 async fn the_last_pending_message_can_be_taken_back() {
     let stage = Stage::attached().await;
     stage.played.run(Phase::Answering);

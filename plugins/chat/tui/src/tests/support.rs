@@ -453,6 +453,12 @@ impl Stage {
             cx.slots
                 .add(Slot::StatusRight, Placement::default(), segment(shown));
             let ui = cx.ui.clone();
+            let tree = bezel_api_tui::Command::new("tree.open", "Look back");
+            cx.commands.add(tree.run(move |_, _| {
+                ui.toast("the tree is open");
+                async { Ok(()) }
+            }));
+            let ui = cx.ui.clone();
             cx.commands.add(command.run(move |_, arguments| {
                 ui.toast(format!("hello {}", arguments.text));
                 async { Ok(()) }

@@ -13,7 +13,7 @@ fn chmod(path: impl AsRef<std::path::Path>, mode: u32) {
 }
 
 #[test]
-fn stage_restores_what_the_turn_changed_and_clear_brings_it_back_byte_for_byte() {
+fn opencode_20_stage_restores_what_the_turn_changed_and_clear_brings_it_back_byte_for_byte() {
     let mut place = Place::new();
     place.write("changed", "before");
     place.write("deleted", "still there");

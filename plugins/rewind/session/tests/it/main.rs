@@ -173,7 +173,7 @@ async fn the_first_changing_tool_of_a_turn_makes_a_point_to_go_back_to() {
 }
 
 #[tokio::test]
-async fn a_running_session_is_busy_for_stage_clear_and_commit() {
+async fn opencode_20_a_running_session_is_busy_for_stage_clear_and_commit() {
     let place = start(tempfile::tempdir().unwrap(), None).await;
     std::fs::write(place.root.join("a"), "0").unwrap();
     place.turn("a", "1").await;

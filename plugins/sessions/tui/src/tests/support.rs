@@ -13,10 +13,11 @@ use bezel_session_types::{
     SessionId, ThinkingLevel,
 };
 use bezel_sessions_contract::{
-    Archived, CreateSession, DirectoryEvent, DirectoryState, LaunchEnvironment, ListSessions,
-    RenewError, RenewRequest, Renewal, SessionDirectory, SessionDirectoryClient, SessionError,
-    SessionManagement, SessionManagementClient, SessionPage, SessionProcess, SessionProcessClient,
-    SessionStatus, SessionSummary, WorkspaceSummary,
+    Archived, CreateSession, DirectoryEvent, DirectoryState, ForkError, ForkRequest,
+    LaunchEnvironment, ListSessions, RenewError, RenewRequest, Renewal, SessionDirectory,
+    SessionDirectoryClient, SessionError, SessionFork, SessionForkClient, SessionManagement,
+    SessionManagementClient, SessionPage, SessionProcess, SessionProcessClient, SessionStatus,
+    SessionSummary, WorkspaceSummary,
 };
 use bezel_testkit::{FakeServer, FakeWorker};
 use serde_json::json;
@@ -317,6 +318,23 @@ impl SessionProcess for FakeProcess {
     }
 }
 
+struct FakeFork(Arc<Played>);
+
+impl SessionFork for FakeFork {
+    async fn fork(&self, _cx: &Context, request: ForkRequest) -> Result<SessionSummary, ForkError> {
+        if self.0.refused().is_err() {
+            let message = "there is nothing to copy yet".to_owned();
+            return Err(ForkError::Refused { message });
+        }
+        let what = if request.whole_tree { "all" } else { "path" };
+        self.0.note(format!("fork {what}"));
+        let copy = session("fresh", "A copy", "parser", NOW);
+        self.0
+            .change(|state| state.sessions.insert(0, copy.clone()));
+        Ok(copy)
+    }
+}
+
 pub(super) fn session(id: &str, title: &str, workspace: &str, updated_at: &str) -> SessionSummary {
     SessionSummary {
         session_id: SessionId::new(id),
@@ -386,6 +404,9 @@ impl Stage {
             worker
                 .provide(&SessionProcessClient::new(FakeProcess(Arc::clone(&played))))
                 .unwrap();
+            worker
+                .provide(&SessionForkClient::new(FakeFork(Arc::clone(&played))))
+                .unwrap();
             worker.activate();
             workers.push(worker);
         }
@@ -396,6 +417,7 @@ impl Stage {
                 ("f4", "sessions.rename"),
                 ("f5", "sessions.delete"),
                 ("f6", "sessions.restart"),
+                ("f8", "sessions.fork"),
             ];
             for (key, command) in keys {
                 cx.keybindings.add(Binding::new(key, command)?);

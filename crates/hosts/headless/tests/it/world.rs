@@ -25,7 +25,8 @@ use bezel_sessions_contract::{
     SessionManagementClient, SessionPage, SessionStatus, SessionSummary, WorkspaceSummary,
 };
 use bezel_transcript_contract::{
-    Item, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState,
+    Item, Transcript, TranscriptClient, TranscriptContinuation, TranscriptError, TranscriptPage,
+    TranscriptState,
 };
 use bezel_usage_contract::{Usage, UsageClient, UsageState};
 use futures::future::BoxFuture;
@@ -393,6 +394,16 @@ impl Chat for Session {
 impl Transcript for Session {
     fn state(&self) -> State<TranscriptState> {
         self.transcript.state()
+    }
+
+    async fn page_after(
+        &self,
+        _cx: &Context,
+        after: String,
+        _limit: u32,
+    ) -> Result<TranscriptContinuation, TranscriptError> {
+        // What is played here is only paged back.
+        Err(TranscriptError::UnknownItem { item: after })
     }
 
     async fn page(

@@ -152,7 +152,7 @@ fn wrap(text: &str, line: Range<usize>, columns: usize, rows: &mut Vec<Range<usi
     for (at, grapheme) in text[line.clone()].grapheme_indices(true) {
         let (at, wide) = (line.start + at, grapheme_width(grapheme));
         let space = grapheme.chars().all(char::is_whitespace);
-        if used + wide > columns && !space && at > start {
+        while used + wide > columns && !space && at > start {
             let cut = if word.0 > start { word } else { (at, used) };
             rows.push(start..cut.0);
             (start, used) = (cut.0, used - cut.1);

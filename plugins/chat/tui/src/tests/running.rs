@@ -155,7 +155,9 @@ async fn what_waits_is_edited_made_to_steer_and_taken_back_from_its_list() {
     stage.tui.press("ctrl+d").await;
     let screen = stage
         .tui
-        .wait_for(|screen| !screen.contains("Waiting messages"))
+        .wait_for(|screen| {
+            !screen.contains("Waiting messages") && !screen.contains("Ask for a change")
+        })
         .await;
     // What is taken back can be written again.
     assert_eq!(queue().len(), 2, "{}", screen.text());

@@ -26,7 +26,8 @@ use bezel_sessions_contract::{
 };
 use bezel_testkit::{FakeServer, FakeWorker};
 use bezel_transcript_contract::{
-    Item, ItemBody, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState,
+    Item, ItemBody, Transcript, TranscriptClient, TranscriptContinuation, TranscriptError,
+    TranscriptPage, TranscriptState,
 };
 use bezel_usage_contract::{Usage, UsageClient, UsageState};
 use tokio::sync::{Semaphore, watch};
@@ -317,6 +318,16 @@ struct FakeTranscript(Arc<Played>);
 impl Transcript for FakeTranscript {
     fn state(&self) -> State<TranscriptState> {
         self.0.transcript.state()
+    }
+
+    async fn page_after(
+        &self,
+        _cx: &Context,
+        after: String,
+        _limit: u32,
+    ) -> Result<TranscriptContinuation, TranscriptError> {
+        // What is played here is only paged back.
+        Err(TranscriptError::UnknownItem { item: after })
     }
 
     async fn page(

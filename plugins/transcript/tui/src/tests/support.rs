@@ -25,7 +25,8 @@ use bezel_session_types::{
 };
 use bezel_testkit::{FakeServer, FakeWorker};
 use bezel_transcript_contract::{
-    Item, Transcript, TranscriptClient, TranscriptError, TranscriptPage, TranscriptState,
+    Item, Transcript, TranscriptClient, TranscriptContinuation, TranscriptError, TranscriptPage,
+    TranscriptState,
 };
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
@@ -108,6 +109,16 @@ struct Fake(Arc<Played>);
 impl Transcript for Fake {
     fn state(&self) -> State<TranscriptState> {
         self.0.state.state()
+    }
+
+    async fn page_after(
+        &self,
+        _cx: &Context,
+        after: String,
+        _limit: u32,
+    ) -> Result<TranscriptContinuation, TranscriptError> {
+        // What is played here is only paged back.
+        Err(TranscriptError::UnknownItem { item: after })
     }
 
     async fn page(

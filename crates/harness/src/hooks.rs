@@ -393,6 +393,7 @@ async fn call<In, Out>(
 pub struct Hooks {
     pub(crate) before_tool: Chain<PendingCall, ToolVerdict>,
     pub(crate) approve_tool: Chain<PendingApproval, Approval>,
+    pub(crate) tool_ended: Chain<PendingCall, ()>,
     pub(crate) after_tool: Chain<SettledCall, ToolPatch>,
     pub(crate) before_request: Chain<PendingRequest, RequestPatch>,
     pub(crate) after_response: Chain<PendingAnswer, Option<AssistantMessage>>,
@@ -431,6 +432,10 @@ registrations! {
     /// `before_tool` hooks, so that nothing changes what was approved. It may wait for a person
     /// and so has no deadline; it ends with the turn. A failure denies.
     approve_tool: PendingApproval => Approval;
+    /// After an effect ended, however it did: also where it failed, panicked or was interrupted. Called for
+    /// each call that ran, before anything is recorded of its outcome, and not cut short by an
+    /// interruption; what ran is told apart from what was approved and never began.
+    tool_ended: PendingCall => ();
     /// After a call settled: change what the model or a renderer reads.
     after_tool: SettledCall => ToolPatch;
     /// Before a model request is sent: change it, for this request alone.

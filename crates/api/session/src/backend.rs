@@ -24,6 +24,7 @@ use crate::events::AgentEvent;
 use crate::hooks::{
     AfterRequestHook, AfterToolHook, ApproveToolHook, BeforeCompactionHook, BeforeNavigationHook,
     BeforePassHook, BeforeRequestHook, BeforeRunEndHook, BeforeRunHook, BeforeToolHook,
+    ToolEndedHook,
 };
 use crate::requests::{OpenRequestsError, SubmitError, WaitError};
 use crate::sessions::{HostedSession, SessionsError};
@@ -127,6 +128,8 @@ pub enum AnyHook {
     BeforeTool(BeforeToolHook),
     /// See [`crate::Hooks::approve_tool`].
     ApproveTool(ApproveToolHook),
+    /// See [`crate::Hooks::tool_ended`].
+    ToolEnded(ToolEndedHook),
     /// See [`crate::Hooks::after_tool`].
     AfterTool(AfterToolHook),
     /// See [`crate::Hooks::before_request`].

@@ -159,6 +159,7 @@ pub(crate) type BeforeToolHook =
     Arc<dyn Fn(Context, ToolCallView) -> HookResult<BeforeTool> + Send + Sync>;
 pub(crate) type ApproveToolHook =
     Arc<dyn Fn(Context, ToolApproval) -> HookResult<ApproveTool> + Send + Sync>;
+pub(crate) type ToolEndedHook = Arc<dyn Fn(Context, ToolCallView) -> HookResult<()> + Send + Sync>;
 pub(crate) type AfterToolHook =
     Arc<dyn Fn(Context, ToolCallView, ToolOutput) -> HookResult<ToolOutput> + Send + Sync>;
 pub(crate) type BeforeRequestHook =
@@ -205,6 +206,19 @@ impl Hooks {
         Fut: Future<Output = Result<ApproveTool, FacetError>> + Send + 'static,
     {
         self.register(AnyHook::ApproveTool(Arc::new(move |cx, call| {
+            hook(cx, call).boxed()
+        })));
+    }
+
+    /// After a call that ran has ended, however it did, and before anything is recorded of its outcome: also
+    /// where it failed or was interrupted. A call that was approved and never began is not told of here.
+    /// An interruption does not cut it short.
+    pub fn tool_ended<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, ToolCallView) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), FacetError>> + Send + 'static,
+    {
+        self.register(AnyHook::ToolEnded(Arc::new(move |cx, call| {
             hook(cx, call).boxed()
         })));
     }

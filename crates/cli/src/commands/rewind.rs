@@ -1,14 +1,16 @@
 //! `bezel session rewind`: the files and the conversation as before a message, and back.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use bezel_context::Context;
 use bezel_rewind_contract::{
-    Availability, LeftAlone, Reach, Restored, RewindClient, RewindError, RewindState, StageRequest,
-    Staged,
+    Availability, FileChange, LeftAlone, Origin, Progress, Reach, Restored, RewindClient,
+    RewindError, RewindState, SetAside, StageRequest, Staged,
 };
-use bezel_rpc::{CallError, Link};
+use bezel_rpc::{CallError, Link, State};
 use bezel_session_types::{EntryId, SessionId};
 use bezel_sessions_contract::LaunchEnvironment;
 use serde_json::json;
@@ -16,6 +18,11 @@ use serde_json::json;
 use super::opened;
 use crate::arguments::RewindArguments;
 use crate::failure::{Failure, Outcome};
+
+/// How often it is said how far files are written, where that is no terminal.
+const SAID_EVERY: Duration = Duration::from_secs(2);
+/// Files that are named of those that somebody else may have changed.
+const MOST_MARKED: usize = 20;
 
 /// Runs the command for a session that was found.
 pub async fn run(
@@ -28,14 +35,24 @@ pub async fn run(
     let opened = opened::open(cx, link, environment, session).await?;
     let rewind: RewindClient = opened.services.use_service();
     let state = rewind.state();
-    let loaded = state.wait_for(cx, |state| state.loaded);
-    let state = opened.shown(cx, loaded).await?;
+    let mut told = Told::new("a rewind that was cut off is being finished");
+    loop {
+        // Whatever moves is waited for.
+        let seen = state.get().progress;
+        let moved = state.wait_for(cx, |state| state.loaded || state.progress != seen);
+        let shown = opened.shown(cx, moved).await?;
+        told.tell(shown.progress);
+        if shown.loaded {
+            break;
+        }
+    }
+    drop(told);
     let mut out = io::stdout();
     let force = arguments.force;
     if arguments.clear || arguments.commit {
         let done = match arguments.clear {
-            true => rewind.clear(cx, force).await,
-            false => rewind.commit(cx).await,
+            true => watched(cx, &state, rewind.clear(cx, force)).await,
+            false => watched(cx, &state, rewind.commit(cx)).await,
         };
         let restored = done.map_err(refused)?;
         return match arguments.json {
@@ -52,21 +69,86 @@ pub async fn run(
             },
             force,
         };
-        let staged = rewind.stage(cx, request).await.map_err(refused)?;
+        let staged = watched(cx, &state, rewind.stage(cx, request)).await;
+        let staged = staged.map_err(refused)?;
         if arguments.json {
             return Ok(writeln!(out, "{}", json!(staged))?);
         }
         for file in &staged.files {
             write!(out, "{}", file.patch)?;
         }
+        mark(&staged.files, &mut out)?;
         name(&staged.left_alone, &mut out)?;
+        name_copies(&staged.set_aside, &mut out)?;
         return Ok(tell(&staged, &mut out)?);
     }
+    // A run that has just ended is in it.
+    let listed = watched(cx, &state, rewind.refresh(cx)).await;
+    let listed = listed.map_err(refused)?;
     match arguments.json {
-        true => writeln!(out, "{}", json!(*state))?,
-        false => list(&state, &mut out)?,
+        true => writeln!(out, "{}", json!(listed))?,
+        false => list(&listed, &mut out)?,
     }
     Ok(())
+}
+
+/// Says meanwhile how far files are written.
+async fn watched<T>(cx: &Context, state: &State<RewindState>, work: impl Future<Output = T>) -> T {
+    let (mut work, mut told) = (pin!(work), Told::new("files are being written"));
+    let mut seen = None;
+    loop {
+        let moved = |state: &RewindState| state.progress.is_some() && state.progress != seen;
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            Ok(moved) = state.wait_for(cx, moved) => {
+                seen = moved.progress;
+                told.tell(seen);
+            }
+        }
+    }
+}
+
+/// Says on standard error how far something is: on a terminal in one line, elsewhere now and then.
+struct Told {
+    what: &'static str,
+    is_terminal: bool,
+    last: Option<Instant>,
+}
+
+impl Told {
+    fn new(what: &'static str) -> Self {
+        Told {
+            what,
+            is_terminal: io::stderr().is_terminal(),
+            last: None,
+        }
+    }
+
+    fn tell(&mut self, progress: Option<Progress>) {
+        let Some(Progress { done, total }) = progress else {
+            return;
+        };
+        let is_due = self.last.is_none_or(|last| last.elapsed() >= SAID_EVERY);
+        if !self.is_terminal && !is_due {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let (start, end) = match self.is_terminal {
+            true => ("\r", ""),
+            false => ("", "\n"),
+        };
+        // Who does not read it misses nothing.
+        write!(io::stderr(), "{start}{}: {done} of {total}{end}", self.what).ok();
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if self.is_terminal && self.last.is_some() {
+            writeln!(io::stderr()).ok();
+        }
+    }
 }
 
 fn refused(error: CallError<RewindError>) -> Failure {
@@ -128,7 +210,38 @@ fn report(restored: &Restored, cleared: bool, out: &mut dyn Write) -> io::Result
             "the conversation has gone back; its tree keeps what was left"
         )?;
     }
+    name_copies(&restored.set_aside, out)?;
     name(&restored.left_alone, out)
+}
+
+/// Names what somebody else may have changed.
+fn mark(files: &[FileChange], out: &mut dyn Write) -> io::Result<()> {
+    for (origin, how) in [
+        (Origin::Command, "while a command ran"),
+        (Origin::Crash, "around a crash, while a call ran"),
+    ] {
+        let files = files.iter().filter(|file| file.origin == origin);
+        let paths: Vec<&str> = files.map(|file| file.path.as_str()).collect();
+        let more = match paths.len().saturating_sub(MOST_MARKED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        if !paths.is_empty() {
+            let named = paths[..paths.len().min(MOST_MARKED)].join(", ");
+            writeln!(
+                out,
+                "changed {how}, what you changed there just then went back too: {named}{more}"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn name_copies(set_aside: &[SetAside], out: &mut dyn Write) -> io::Result<()> {
+    for file in set_aside {
+        writeln!(out, "set aside: {}: {}", file.path, file.copy)?;
+    }
+    Ok(())
 }
 
 fn name(left_alone: &[LeftAlone], out: &mut dyn Write) -> io::Result<()> {

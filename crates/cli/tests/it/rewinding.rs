@@ -1,6 +1,8 @@
 //! Going back with `bezel session rewind`, over a real server, and whoever is killed meanwhile.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bezel_testkit::{FakeModelServer, ModelCall, Script, SeenPart, SeenRole, Turn, WireFormat};
@@ -301,4 +303,147 @@ async fn a_worker_that_is_killed_while_it_keeps_a_rewind_leaves_files_and_conver
         );
         assert_eq!(effects(&home), "before\n");
     }
+}
+
+/// A turn of several calls, with a person who works in the same directory whenever the model is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_does_during_a_turn_stays_and_its_turn_is_listed_at_once() {
+    let project: Arc<OnceLock<PathBuf>> = Arc::default();
+    let place = Arc::clone(&project);
+    let script = Script::respond(move |call| {
+        let project = place.get().unwrap();
+        let mine = |name: &str, content: &str| std::fs::write(project.join(name), content).unwrap();
+        let done = call
+            .parts()
+            .filter(|part| matches!(part, SeenPart::ToolCall { .. }));
+        let write = |name: &str| {
+            Turn::tool_calls([("write", json!({ "path": name, "content": "agent\n" }))])
+        };
+        match done.count() {
+            0 => write("a.txt"),
+            1 => {
+                mine("mine.txt", "USERMID\n");
+                mine("important.txt", "IMPORTANT\n");
+                Turn::tool_calls([("bash", json!({ "command": "echo agent > b.txt; exit 3" }))])
+            }
+            2 => {
+                std::fs::create_dir_all(project.join("notes")).unwrap();
+                mine("notes/between.txt", "BETWEEN\n");
+                write("notes/c.txt")
+            }
+            3 => {
+                mine("mine.txt", "USERLATE\n");
+                Turn::tool_calls([("bash", json!({ "command": "rm gone.txt" }))])
+            }
+            _ => {
+                mine("tail.txt", "TAIL\n");
+                Turn::text("Done.")
+            }
+        }
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    project.set(home.project()).unwrap();
+    let read = |name: &str| std::fs::read_to_string(home.project().join(name)).ok();
+    for (name, content) in [
+        ("mine.txt", "first\n"),
+        ("a.txt", "first\n"),
+        ("gone.txt", "first\n"),
+    ] {
+        std::fs::write(home.project().join(name), content).unwrap();
+    }
+    home.run(&["run", "--permission-mode", "full", "work"])
+        .succeeded();
+    let id = only_session(&home);
+    // The first look, without waiting for anything.
+    let asked = home.run(&["session", "rewind", &id, "--json"]);
+    let listed: Value = serde_json::from_str(&asked.succeeded().stdout).unwrap();
+    assert_eq!(listed["points"][0]["files"], 4, "{listed}");
+    let message = listed["points"][0]["message"].as_str().unwrap();
+    let staged = home.run(&["session", "rewind", &id, "--to", message]);
+    let told = &staged.succeeded().stdout;
+    assert!(told.contains("4 of the files are as before"), "{told}");
+    assert!(
+        told.contains("changed while a command ran") && told.contains(": b.txt, gone.txt"),
+        "{told}"
+    );
+    let persons = || {
+        let names = ["mine.txt", "important.txt", "notes/between.txt", "tail.txt"];
+        names.map(|name| read(name).unwrap_or_default())
+    };
+    let mine = ["USERLATE\n", "IMPORTANT\n", "BETWEEN\n", "TAIL\n"].map(ToOwned::to_owned);
+    assert_eq!(persons(), mine);
+    let agents = || ["a.txt", "b.txt", "notes/c.txt", "gone.txt"].map(read);
+    let first = Some("first\n".to_owned());
+    assert_eq!(agents(), [first.clone(), None, None, first.clone()]);
+    home.run(&["session", "rewind", &id, "--commit"])
+        .succeeded();
+    assert_eq!(persons(), mine);
+    assert_eq!(agents(), [first.clone(), None, None, first]);
+}
+
+/// What a person wrote into files that were put back is kept when they are overwritten on request.
+#[tokio::test(flavor = "multi_thread")]
+async fn edits_after_a_rewind_come_back_or_are_kept_where_it_is_said() {
+    let (_model, home) = prompted(None).await;
+    home.run(&["run", "echo after >> effects"]).succeeded();
+    let id = only_session(&home);
+    let message = settled(&home, &id)["points"][0]["message"].clone();
+    let message = message.as_str().unwrap();
+    let back = ["session", "rewind", &id, "--to", message];
+    home.run(&back).succeeded();
+    let edit = |text: &str| std::fs::write(home.project().join("effects"), text).unwrap();
+    edit("USEREDIT\n");
+    let forced = home.run(&["session", "rewind", &id, "--to", message, "--force"]);
+    assert_eq!(effects(&home), "before\n", "{forced:#?}");
+    home.run(&["session", "rewind", &id, "--clear"]).succeeded();
+    assert_eq!(effects(&home), "USEREDIT\n");
+
+    edit("before\nafter\n");
+    home.run(&back).succeeded();
+    edit("USEREDIT again\n");
+    let refused = home.run(&["session", "rewind", &id, "--clear"]);
+    assert!(refused.stderr.contains("edited since"), "{refused:#?}");
+    let cleared = home.run(&["session", "rewind", &id, "--clear", "--force"]);
+    let told = &cleared.succeeded().stdout;
+    assert_eq!(effects(&home), "before\nafter\n");
+    let copy = told
+        .lines()
+        .find_map(|line| line.strip_prefix("set aside: effects: "));
+    assert_eq!(
+        std::fs::read_to_string(copy.unwrap()).unwrap(),
+        "USEREDIT again\n"
+    );
+}
+
+/// Many files, and a worker that is killed in the middle: the next one finishes, and says how far it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_of_many_files_that_was_cut_off_is_finished_while_the_command_waits() {
+    let many = "mkdir many && cd many && for i in $(seq 3000); do echo $i > f$i; done";
+    let script = Script::new([
+        Turn::tool_calls([("bash", json!({ "command": many }))]),
+        Turn::text("Made."),
+        Turn::tool_calls([("bash", json!({ "command": "rm -r many" }))]),
+        Turn::text("Gone."),
+    ]);
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    home.run(&["run", "make"]).succeeded();
+    home.run(&["run", "--continue", "remove"]).succeeded();
+    let id = only_session(&home);
+    let message = state(&home, &id)["points"][1]["message"].clone();
+    let arguments = ["session", "rewind", &id, "--to", message.as_str().unwrap()];
+    let child = home.command(&arguments).spawn().unwrap();
+    let many = home.project().join("many");
+    eventually("files come back", || many.exists().then_some(()));
+    for pid in home.workers() {
+        kill(pid);
+    }
+    finish(child);
+    let cleared = home.run(&["session", "rewind", &id, "--json"]);
+    let now: Value = serde_json::from_str(&cleared.succeeded().stdout).unwrap();
+    assert_eq!(now["staged"]["total"], 3000, "{now}");
+    assert_eq!(std::fs::read_dir(&many).unwrap().count(), 3000);
+    home.run(&["session", "rewind", &id, "--clear"]).succeeded();
+    assert!(!many.exists());
 }

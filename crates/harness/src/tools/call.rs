@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bezel_context::span;
+use bezel_context::{Context, span};
 use bezel_session_types::{
     InvocationId, MemoError, OperationId, Progress, ResultContent, Tool, ToolError, ToolHost,
     ToolInvocation, ToolOutput, ToolResultMessage,
@@ -86,6 +86,7 @@ impl Run {
         };
         let outcome = self.run_tool(tool, invocation).await;
         host.settled.store(true, Ordering::Release);
+        self.tool_ended(&pending).await;
         Ok(self.settle_call(index, call_id, pending, outcome).await)
     }
 
@@ -198,6 +199,18 @@ impl Run {
             index,
             result,
             changes,
+        }
+    }
+
+    /// Tells of the end of an effect, also while the turn is being interrupted.
+    async fn tool_ended(&self, pending: &PendingCall) {
+        let session = &self.lane.session;
+        for hook in session.hooks.tool_ended.registered() {
+            let deadline = Some(session.config.hook_deadline);
+            let cx = Context::background();
+            if let Err(failure) = hook.call(&cx, deadline, pending.clone()).await {
+                self.report(failure);
+            }
         }
     }
 

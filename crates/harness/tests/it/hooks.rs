@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bezel_harness::{Approval, EventKind, HookError, RequestPatch, ToolPatch, ToolVerdict};
 use bezel_session_types::{
-    AssistantContent, Message, ResultContent, RunOutcome, ThinkingLevel, UserMessage,
+    AssistantContent, Message, ResultContent, RunOutcome, ThinkingLevel, ToolError, UserMessage,
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -375,5 +375,64 @@ async fn a_declined_call_ends_the_turn_and_keeps_its_reason_in_the_history() {
         model.requests.lock().unwrap().len(),
         1,
         "the model was not asked again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_every_call_that_ran_is_told_before_its_outcome_is_recorded() {
+    let place = Place::new();
+    let model = Model::scripted([calls([
+        call("a", "echo", json!({})),
+        call("b", "failing", json!({})),
+        call("c", "barred", json!({})),
+        call("d", "polite", json!({})),
+        call("e", "stubborn", json!({})),
+    ])]);
+    let failing = TestTool::new(|_, _| std::future::ready(Err(ToolError::failed("no"))));
+    let polite = TestTool::new(|cx, _| async move {
+        cx.cancelled().await;
+        Err(ToolError::Interrupted)
+    });
+    let stubborn = TestTool::new(|_, _| std::future::pending());
+    let tools = vec![
+        registration("echo", TestTool::echo()),
+        registration("failing", failing),
+        registration("barred", TestTool::echo()),
+        registration("polite", polite),
+        registration("stubborn", stubborn),
+    ];
+    let mut session = place.open(&model, tools);
+    let hooks = session.harness.hooks();
+    let _barring = hooks.before_tool("barring", |_, call| async move {
+        Ok(match &*call.tool {
+            "barred" => ToolVerdict::Block {
+                reason: "no".into(),
+            },
+            _ => ToolVerdict::Continue,
+        })
+    });
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = Arc::clone(&told);
+    let _told = hooks.tool_ended("told", move |cx, call| {
+        let noted = Arc::clone(&noted);
+        async move {
+            // It has the time that it needs, also when the turn is interrupted.
+            assert!(!cx.is_cancelled());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            noted.lock().unwrap().push(call.tool.to_string());
+            Ok(())
+        }
+    });
+    session.prompt("do it").await;
+    for _ in 0..3 {
+        let ended = |event: &EventKind| matches!(event, EventKind::ToolEnd { .. }).then_some(());
+        session.event(ended).await;
+    }
+    assert_eq!(*told.lock().unwrap(), ["echo", "failing"]);
+    session.lane.interrupt(&session.cx).await.unwrap();
+    session.idle().await;
+    assert_eq!(
+        *told.lock().unwrap(),
+        ["echo", "failing", "polite", "stubborn"]
     );
 }

@@ -48,6 +48,12 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                 }
             },
         )),
+        AnyHook::ToolEnded(hook) => {
+            Box::new(hooks.tool_ended(plugin, move |cx, call: PendingCall| {
+                let ended = hook(cx, view(&call));
+                async move { ended.await.map_err(failed) }
+            }))
+        }
         AnyHook::AfterTool(hook) => {
             Box::new(hooks.after_tool(plugin, move |cx, settled: SettledCall| {
                 // A failed call has no output to change.

@@ -258,6 +258,29 @@ impl FakeAgent {
         ApproveTool::Allow
     }
 
+    /// Tells of the end of a call that ran, as the harness does.
+    pub async fn end_tool(
+        &self,
+        cx: &Context,
+        invocation: &InvocationId,
+        tool: &str,
+    ) -> Result<(), bezel_api_session::FacetError> {
+        let call = ToolCallView {
+            invocation: invocation.clone(),
+            tool: tool.into(),
+            arguments: Arc::new(Value::Null),
+            replay: Replay::Never,
+        };
+        let hooks = self.lock().hooks.clone();
+        for (.., hook) in hooks {
+            let AnyHook::ToolEnded(hook) = hook else {
+                continue;
+            };
+            hook(cx.clone(), call.clone()).await?;
+        }
+        Ok(())
+    }
+
     /// Settles a call: what it asked goes, and nobody waits for it any more.
     pub fn settle(&self, invocation: &InvocationId) {
         let channels: Vec<_> = self.lock().requests.values().cloned().collect();

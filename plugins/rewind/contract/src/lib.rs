@@ -1,12 +1,12 @@
 //! The rewind service: checkpoints of the session's directory, and taking the agent's changes back.
 //!
-//! Before the first tool of a turn that may change files, the directory is recorded. `stage` puts the files
+//! Only what the agent changed is ever written. That is known call by call: what a call names is recorded before
+//! it runs and after it has ended, and everything where a call may change anything. `stage` puts the files
 //! that the agent changed since a message back to what they were before it, and keeps what they are now;
 //! `clear` undoes that byte for byte; `commit` makes it final. With [`Reach::FilesAndConversation`] the
 //! conversation goes along: it stays where it is while staged, so that nothing is to be undone there, and goes
 //! to the place before the message with `commit`, or with the next message that somebody sends. The tree keeps
-//! what it leaves. Files that the agent did not change are never
-//! written. What ignore files of git name, repositories' own folders and files over [`LARGEST_FILE`] are left alone.
+//! what it leaves. What ignore files of git name, repositories' own folders and files over [`LARGEST_FILE`] are left alone.
 
 use bezel_rpc::{Context, State, service};
 use bezel_session_types::EntryId;
@@ -21,6 +21,10 @@ pub const LARGEST_FILE: u64 = 10 * 1024 * 1024;
 pub trait Rewind {
     /// What can be gone back to, and what is staged.
     fn state(&self) -> State<RewindState>;
+
+    /// The state, made anew: all that was recorded before is in it. Waits while files are being written.
+    #[scope(read)]
+    async fn refresh(&self, cx: &Context) -> Result<RewindState, RewindError>;
 
     /// What [`stage`](Rewind::stage) would do, with the differences. Changes nothing.
     #[scope(read)]
@@ -83,8 +87,20 @@ pub struct RewindState {
     /// What could not be done: the newest checkpoint, whose turn's changes then stay, or letting the
     /// conversation go along.
     pub problem: Option<String>,
+    /// How far files are put back or brought again, while that is done: also what a crash left unfinished.
+    #[serde(default)]
+    pub progress: Option<Progress>,
     /// What the newest checkpoint does not hold and why; at most twenty.
     pub left_alone: Vec<LeftAlone>,
+}
+
+/// How far files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Progress {
+    /// Files and directories that are done.
+    pub done: u32,
+    /// Of how many.
+    pub total: u32,
 }
 
 /// Whether files can be rewound.
@@ -148,6 +164,10 @@ pub struct Staged {
     pub files: Vec<FileChange>,
     /// What was left alone though the agent changed it.
     pub left_alone: Vec<LeftAlone>,
+    /// What `force` took away from where it would be brought back to, and where it is now; empty in
+    /// [`RewindState`].
+    #[serde(default)]
+    pub set_aside: Vec<SetAside>,
     /// Turns since the message whose changes are not known, and why.
     pub gaps: Vec<String>,
 }
@@ -161,6 +181,18 @@ pub struct Restored {
     pub conversation: bool,
     /// What could not be written, and why.
     pub left_alone: Vec<LeftAlone>,
+    /// What `force` has overwritten, or what could not be brought back, and where it is now.
+    #[serde(default)]
+    pub set_aside: Vec<SetAside>,
+}
+
+/// A file's content that is kept elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SetAside {
+    /// Relative to the session's directory.
+    pub path: String,
+    /// The copy, absolute. It goes with the session.
+    pub copy: String,
 }
 
 /// How one file differs.
@@ -170,12 +202,28 @@ pub struct FileChange {
     pub path: String,
     /// What happens to it.
     pub kind: ChangeKind,
+    /// How it is known that the agent changed it.
+    #[serde(default)]
+    pub origin: Origin,
     /// Lines that come.
     pub added: u32,
     /// Lines that go.
     pub removed: u32,
     /// A unified difference from now to then; empty for what is no text, too long, or not asked for.
     pub patch: String,
+}
+
+/// How it is known that the agent changed a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Its calls named the file.
+    #[default]
+    Named,
+    /// It changed while a command ran: what somebody else changed just then cannot be told apart.
+    Command,
+    /// It changed around a crash, while a call ran.
+    Crash,
 }
 
 /// What happens to a file.

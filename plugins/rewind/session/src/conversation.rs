@@ -120,6 +120,7 @@ impl Desk {
             files: standing.files,
             conversation,
             left_alone: Vec::new(),
+            set_aside: Vec::new(),
         })
     }
 
@@ -132,10 +133,11 @@ impl Desk {
         self.stay(cx).await?;
         let cleared = self.when_idle(move |rewinder| rewinder.clear(force, &Default::default()));
         match cleared.await {
-            Ok((files, left)) => Ok(Restored {
+            Ok((files, left, set_aside)) => Ok(Restored {
                 files: view::number(files),
                 conversation: false,
                 left_alone: view::left_alone(&left),
+                set_aside: view::set_aside(set_aside),
             }),
             Err(error) => {
                 if let Some(departure) = departure
@@ -165,7 +167,7 @@ impl Desk {
             Ok(staged.map(|staged| Standing {
                 message: staged.message.clone(),
                 conversation: staged.conversation.clone(),
-                files: view::number(crate::rewinder::count(&staged.items)),
+                files: view::number(crate::staging::count(&staged.items)),
             }))
         })
         .await

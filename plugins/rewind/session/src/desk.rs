@@ -3,25 +3,31 @@
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bezel_api_session::{Lane, ToolApproval};
 use bezel_context::Context;
 use bezel_rewind_contract::{Availability, RewindError, RewindState};
 use bezel_rpc::StateCell;
-use bezel_session_types::{Access, EntryId};
-use tokio::sync::Mutex as AsyncMutex;
+use bezel_session_types::{Access, EntryId, InvocationId, Resource};
+use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use crate::git::{GitError, find_git};
 use crate::history::History;
 use crate::record::Records;
+use crate::restore::Progress;
 use crate::rewinder::{Failure, Rewinder, Setting};
+use crate::turns::Touch;
 use crate::view;
 
-/// How long a tool waits for its checkpoint: one that is late must not hold up the tool.
+/// How long a call waits for what is recorded before and after it: what is late must not hold it up.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long late work may take to stop.
 const GRACE: Duration = Duration::from_secs(3);
+/// How often a sign of life is left.
+const PULSE: Duration = Duration::from_secs(1);
+/// How often it is shown how far files are written.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
 /// Checkpoints of one session, for everybody who needs them.
 pub(crate) struct Desk {
@@ -31,28 +37,10 @@ pub(crate) struct Desk {
     setting: Setting,
     /// Held while files are recorded or written.
     rewinder: Arc<AsyncMutex<Slot>>,
-    /// The message whose turn needs nothing more.
-    begun: Begun,
+    /// Whether a call is open.
+    recording: watch::Sender<bool>,
     /// Held while the conversation and what is staged are brought together.
     pub(crate) settling: AsyncMutex<()>,
-}
-
-/// The message whose turn needs nothing more. A plain mutex: held to compare or to replace.
-#[derive(Clone, Default)]
-struct Begun(Arc<Mutex<Option<EntryId>>>);
-
-impl Begun {
-    fn is(&self, message: &EntryId) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            == Some(message)
-    }
-
-    fn set(&self, message: Option<EntryId>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = message;
-    }
 }
 
 enum Slot {
@@ -64,9 +52,13 @@ enum Slot {
 
 impl Slot {
     /// Opened at the first need: most sessions have none.
-    fn open(&mut self, setting: &Setting) -> Result<&mut Rewinder, RewindError> {
+    fn open(
+        &mut self,
+        setting: &Setting,
+        progress: Progress,
+    ) -> Result<&mut Rewinder, RewindError> {
         if let Slot::Closed = self {
-            *self = match Rewinder::open(setting) {
+            *self = match Rewinder::open(setting, progress) {
                 Ok(rewinder) => Slot::Open(Box::new(rewinder)),
                 Err(error) => Slot::Off(error.to_string()),
             };
@@ -93,7 +85,7 @@ impl Desk {
             state,
             setting,
             rewinder: Arc::new(AsyncMutex::new(Slot::Closed)),
-            begun: Begun::default(),
+            recording: watch::Sender::new(false),
             settling: AsyncMutex::default(),
         }
     }
@@ -120,40 +112,92 @@ impl Desk {
         }
     }
 
-    /// Takes the checkpoint of this turn, where it has none yet. The tool goes on whatever becomes of it; what
-    /// goes wrong is shown in the state and at the message.
-    pub(crate) async fn before_changes(&self, cx: &Context) {
+    /// Records what a call may change, before it runs. The tool goes on whatever becomes of it; what goes wrong
+    /// is shown in the state and at the message.
+    pub(crate) async fn before_call(&self, cx: &Context, call: &ToolApproval) {
+        let Some(touch) = touch(call) else { return };
         let message = match self.history.current().await {
             Ok(Some(message)) => message,
             Ok(None) => return,
             Err(error) => return self.problem(&error.to_string()),
         };
-        if self.begun.is(&message) {
-            return;
-        }
         let stop = StopOnDrop::default();
         let flag = Arc::clone(&stop.0);
-        let turn = message.clone();
+        let (turn, invocation) = (message.clone(), call.invocation.clone());
         let begin = self.with(move |rewinder| {
-            if rewinder.has_begun(&turn) {
-                return Ok(());
-            }
-            rewinder.begin_turn(&turn, &flag)
+            rewinder.begin_call(&turn, &invocation, &touch, &flag)?;
+            Ok(rewinder.is_recording())
         });
-        let begun = cx.run(tokio::time::timeout(PATIENCE, begin)).await;
-        match begun {
-            Ok(Ok(Ok(()))) => self
-                .state
-                .update(&Context::background(), |state| state.problem = None),
+        match cx.run(tokio::time::timeout(PATIENCE, begin)).await {
+            Ok(Ok(Ok(is_recording))) => {
+                self.recording.send_replace(is_recording);
+                self.state
+                    .update(&Context::background(), |state| state.problem = None);
+            }
             Ok(Ok(Err(error))) => self.problem(&error.to_string()),
             Ok(Err(_)) => {
                 drop(stop);
                 self.give_up(&message).await;
             }
             // The run is being interrupted: the tool will not run.
-            Err(_) => return,
+            Err(_) => {}
         }
-        self.begun.set(Some(message));
+    }
+
+    /// Records what a call has changed, before anything else can happen in its run.
+    pub(crate) async fn after_call(&self, call: InvocationId) {
+        if !*self.recording.borrow() {
+            return;
+        }
+        let stop = StopOnDrop::default();
+        let flag = Arc::clone(&stop.0);
+        let end = self.with(move |rewinder| {
+            rewinder.end_call(&call, &flag)?;
+            Ok(rewinder.is_recording())
+        });
+        match tokio::time::timeout(PATIENCE, end).await {
+            Ok(Ok(is_recording)) => {
+                self.recording.send_replace(is_recording);
+            }
+            Ok(Err(error)) => self.problem(&error.to_string()),
+            // It is told to stop, and writes down that this is not known.
+            Err(_) => self.problem("what a call changed took longer than 20 seconds to record"),
+        }
+    }
+
+    /// A call is settled: where it never ran, what changes from now on is not its work.
+    pub(crate) async fn settled(&self, call: InvocationId) {
+        if !*self.recording.borrow() {
+            return;
+        }
+        let withdrawn = self.with(move |rewinder| {
+            rewinder.withdraw(&call)?;
+            Ok(rewinder.is_recording())
+        });
+        match withdrawn.await {
+            Ok(is_recording) => {
+                self.recording.send_replace(is_recording);
+            }
+            Err(error) => self.problem(&error.to_string()),
+        }
+    }
+
+    /// While a call is open, leaves a sign of life: after a crash it says until when changes can be the call's.
+    pub(crate) async fn keep_pulse(&self) {
+        let mut recording = self.recording.subscribe();
+        while recording
+            .wait_for(|is_recording| *is_recording)
+            .await
+            .is_ok()
+        {
+            let pulse = self.records().pulse();
+            let touched =
+                tokio::task::spawn_blocking(move || std::fs::write(pulse, "alive\n")).await;
+            if let Ok(Err(error)) = touched {
+                tracing::debug!(%error, "no sign of life was left");
+            }
+            tokio::time::sleep(PULSE).await;
+        }
     }
 
     /// Records what the turn that has ended did, and shows it.
@@ -164,12 +208,12 @@ impl Desk {
             Slot::Off(_) => false,
         };
         if is_open {
-            // Where the next run has begun, its end is the end of both.
-            match self
-                .when_idle(|rewinder| rewinder.end_turn(&Arc::default()))
-                .await
-            {
-                Ok(()) | Err(RewindError::Busy) => {}
+            // Where the next run has begun, its first call ends the turn.
+            match self.when_idle(|rewinder| rewinder.end_turn()).await {
+                Ok(()) => {
+                    self.recording.send_replace(false);
+                }
+                Err(RewindError::Busy) => {}
                 Err(error) => self.problem(&error.to_string()),
             }
         }
@@ -211,7 +255,7 @@ impl Desk {
     }
 
     /// Does blocking work alone with the files, where nothing runs whose tools would work on them too. A run
-    /// that begins meanwhile waits before its first tool, and takes a checkpoint of its own then.
+    /// that begins meanwhile waits before its first tool.
     pub(crate) async fn when_idle<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Rewinder) -> Result<T, Failure> + Send + 'static,
@@ -219,14 +263,10 @@ impl Desk {
         if !self.lane.activity().borrow().is_idle() {
             return Err(RewindError::Busy);
         }
-        let (begun, lane) = (self.begun.clone(), self.lane.clone());
-        let worked = self.with(move |rewinder| {
-            // First this, then the look: whoever begins to run between the two asks for a checkpoint.
-            begun.set(None);
-            match lane.activity().borrow().is_idle() {
-                true => work(rewinder).map(Ok),
-                false => Ok(Err(RewindError::Busy)),
-            }
+        let lane = self.lane.clone();
+        let worked = self.with(move |rewinder| match lane.activity().borrow().is_idle() {
+            true => work(rewinder).map(Ok),
+            false => Ok(Err(RewindError::Busy)),
         });
         worked.await?
     }
@@ -237,9 +277,11 @@ impl Desk {
         work: impl FnOnce(&mut Rewinder) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, RewindError> {
         let mut slot = Arc::clone(&self.rewinder).lock_owned().await;
-        let setting = self.setting.clone();
+        let (setting, state) = (self.setting.clone(), self.state.clone());
+        let progress = shown_in(self.state.clone());
         let worked = tokio::task::spawn_blocking(move || {
-            let rewinder = match slot.open(&setting) {
+            let _done = NoProgress(state);
+            let rewinder = match slot.open(&setting, progress) {
                 Ok(rewinder) => rewinder,
                 Err(error) => return Err((true, error)),
             };
@@ -275,6 +317,7 @@ impl Desk {
 
     /// A checkpoint was late: this turn has none, and no more are tried, so that not every turn waits.
     async fn give_up(&self, message: &EntryId) {
+        self.recording.send_replace(false);
         let reason = "a checkpoint took longer than 20 seconds; there are none until the session is opened again";
         self.unavailable(reason);
         self.problem(reason);
@@ -283,7 +326,7 @@ impl Desk {
             return;
         };
         if let Slot::Open(rewinder) = &mut *slot
-            && let Err(error) = rewinder.give_up_turn(message, reason)
+            && let Err(error) = rewinder.give_up(message, reason)
         {
             tracing::warn!(%error, "it could not be written down that a checkpoint is missing");
         }
@@ -306,11 +349,51 @@ impl Desk {
     }
 }
 
-/// Whether a call may change files, as the tool itself says of it. One that does not say may.
-pub(crate) fn may_change_files(call: &ToolApproval) -> bool {
-    let changes = |access: &Access| !matches!(&*access.action, Access::READ | Access::WEB);
-    let accesses = call.accesses.as_ref();
-    accesses.is_none_or(|accesses| accesses.iter().any(changes))
+/// What a call may change, as the tool itself says of it. One that does not say may change anything, and so may
+/// one that does something else than to read or to edit. None where it changes nothing.
+fn touch(call: &ToolApproval) -> Option<Touch> {
+    let Some(accesses) = &call.accesses else {
+        return Some(Touch::Anything);
+    };
+    let changing = |access: &&Access| !matches!(&*access.action, Access::READ | Access::WEB);
+    let mut paths = Vec::new();
+    for access in accesses.iter().filter(changing) {
+        match &access.resource {
+            Resource::Path(path) if access.action == Access::EDIT => paths.push(path.clone()),
+            _ => return Some(Touch::Anything),
+        }
+    }
+    (!paths.is_empty()).then_some(Touch::Paths(paths))
+}
+
+/// Shows how far files are written, not more often than a person can see.
+fn shown_in(state: StateCell<RewindState>) -> Progress {
+    let shown = Mutex::new(None::<Instant>);
+    Progress::new(move |done, total| {
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.is_none_or(|shown| shown.elapsed() >= SHOWN_EVERY) {
+            *shown = Some(Instant::now());
+            let progress = bezel_rewind_contract::Progress {
+                done: view::number(done),
+                total: view::number(total),
+            };
+            state.update(&Context::background(), |state| {
+                state.progress = Some(progress)
+            });
+        }
+    })
+}
+
+/// Ends what is shown of how far files are written.
+struct NoProgress(StateCell<RewindState>);
+
+impl Drop for NoProgress {
+    fn drop(&mut self) {
+        if self.0.get().progress.is_some() {
+            self.0
+                .update(&Context::background(), |state| state.progress = None);
+        }
+    }
 }
 
 /// Where `git` is looked for: as the person's shell would, or else as this process does.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bezel_api_session::{ApproveTool, EventBody, Facet, FacetError, SessionContext, SessionFacet};
 use bezel_context::Context;
 use bezel_rewind_contract::{RewindClient, RewindState};
-use bezel_session_types::SessionId;
+use bezel_session_types::{InvocationId, SessionId};
 use serde::Deserialize;
-use tokio::sync::Notify;
+use tokio::sync::mpsc;
 
-use crate::desk::{Desk, may_change_files, search_path};
+use crate::desk::{Desk, search_path};
 use crate::history::History;
 use crate::rewinder::Setting;
 use crate::service::RewindService;
@@ -31,6 +31,14 @@ impl Default for RewindConfig {
             most_mebibytes: 1024,
         }
     }
+}
+
+/// What is done something about.
+enum Happened {
+    Moved,
+    RunEnded,
+    /// A call has its result, whether it ran or not.
+    Settled(InvocationId),
 }
 
 /// The session facet of rewind.
@@ -80,22 +88,30 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     cx.agent.hooks().approve_tool(move |cx, call| {
         let desk = Arc::clone(&before);
         async move {
-            if may_change_files(&call) {
-                desk.before_changes(&cx).await;
-            }
+            desk.before_call(&cx, &call).await;
             Ok(ApproveTool::Allow)
         }
     });
+    let after = Arc::clone(&desk);
+    cx.agent.hooks().tool_ended(move |_cx, call| {
+        let desk = Arc::clone(&after);
+        async move {
+            desk.after_call(call.invocation).await;
+            Ok(())
+        }
+    });
 
-    let (moved, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (notify_moved, notify_ended) = (Arc::clone(&moved), Arc::clone(&ended));
+    let (happened, mut happening) = mpsc::unbounded_channel();
     cx.agent.events().subscribe(move |events| {
         for event in events {
-            match &event.body {
-                EventBody::Navigated { .. } => notify_moved.notify_one(),
-                EventBody::RunEnded(_) => notify_ended.notify_one(),
-                _ => {}
-            }
+            let happens = match &event.body {
+                EventBody::Navigated { .. } => Happened::Moved,
+                EventBody::RunEnded(_) => Happened::RunEnded,
+                EventBody::ToolEnded { invocation, .. } => Happened::Settled(invocation.clone()),
+                _ => continue,
+            };
+            // It ends with the session.
+            happened.send(happens).ok();
         }
     });
     let spawner = cx.spawner().clone();
@@ -103,14 +119,20 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         let cx = Context::background();
         // Before anything runs: the first message may be waiting already.
         desk.take_up(&cx).await;
+        let alive = Arc::clone(&desk);
+        spawner.spawn("rewind pulse", async move { alive.keep_pulse().await });
         spawner.spawn("rewind", async move {
             // What a crash has left in the middle is finished before anybody asks.
             desk.settle_if_needed(&cx).await;
             desk.after_run().await;
-            loop {
-                tokio::select! {
-                    () = moved.notified() => {}
-                    () = ended.notified() => desk.after_run().await,
+            while let Some(happened) = happening.recv().await {
+                match happened {
+                    Happened::Settled(call) => {
+                        desk.settled(call).await;
+                        continue;
+                    }
+                    Happened::Moved => {}
+                    Happened::RunEnded => desk.after_run().await,
                 }
                 desk.settle_if_needed(&cx).await;
             }

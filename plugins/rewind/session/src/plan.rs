@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::record::{Item, Turn};
+use crate::record::{By, Item, Turn};
 use crate::restore::Left;
 use crate::tree::{Node, Tree, TreePath};
 
@@ -24,17 +24,25 @@ struct Span<'turns> {
     first: Option<&'turns Node>,
     /// After the last.
     last: Option<&'turns Node>,
+    /// Somebody else changed it in between, to something that going back would lose.
+    edited: bool,
+    by: By,
 }
 
 /// Adds `turns`, oldest first, up.
 fn spans<'turns>(turns: &[&'turns Turn]) -> BTreeMap<&'turns TreePath, Span<'turns>> {
     let mut spans: BTreeMap<&TreePath, Span<'_>> = BTreeMap::new();
-    for change in turns.iter().flat_map(|turn| &turn.changes) {
-        let span = spans.entry(&change.path).or_insert(Span {
-            first: change.before.as_ref(),
-            last: None,
+    for made in turns.iter().flat_map(|turn| &turn.changes) {
+        let before = made.before.as_ref();
+        let span = spans.entry(&made.path).or_insert(Span {
+            first: before,
+            last: before,
+            edited: false,
+            by: made.by,
         });
-        span.last = change.after.as_ref();
+        span.edited |= before != span.last && before != span.first;
+        span.last = made.after.as_ref();
+        span.by = span.by.max(made.by);
     }
     spans
 }
@@ -42,20 +50,18 @@ fn spans<'turns>(turns: &[&'turns Turn]) -> BTreeMap<&'turns TreePath, Span<'tur
 /// How many files differ through each of `turns` and those after it, in their order.
 pub(crate) fn counts(turns: &[&Turn]) -> Vec<u32> {
     let mut counts = vec![0; turns.len()];
-    let mut spans: BTreeMap<&TreePath, Span<'_>> = BTreeMap::new();
+    let mut spans: BTreeMap<&TreePath, (Option<&Node>, Option<&Node>)> = BTreeMap::new();
     let mut count = 0u32;
     for (index, turn) in turns.iter().enumerate().rev() {
-        for change in &turn.changes {
-            let (first, last) = (change.before.as_ref(), change.after.as_ref());
+        for made in turn.changes.iter().rev() {
+            let (first, last) = (made.before.as_ref(), made.after.as_ref());
             if [first, last].into_iter().flatten().any(Node::is_directory) {
                 continue;
             }
-            let span = spans
-                .entry(&change.path)
-                .or_insert(Span { first: last, last });
-            count -= u32::from(span.first != span.last);
-            span.first = first;
-            count += u32::from(span.first != span.last);
+            let span = spans.entry(&made.path).or_insert((last, last));
+            count -= u32::from(span.0 != span.1);
+            span.0 = first;
+            count += u32::from(span.0 != span.1);
         }
         counts[index] = count;
     }
@@ -95,12 +101,17 @@ pub(crate) fn plan(turns: &[&Turn], current: &Tree, force: bool) -> Plan {
                 leave("it was edited after the agent's last change".into());
                 continue;
             }
+            _ if span.edited && !force => {
+                leave("it was edited between two changes of the agent".into());
+                continue;
+            }
             _ => {}
         }
         plan.items.push(Item {
             path: (*path).clone(),
             original: stands.cloned(),
             restored: span.first.cloned(),
+            by: Some(span.by),
         });
     }
     add_parents(&mut plan, current);
@@ -116,7 +127,9 @@ fn holds_others(
 ) -> bool {
     let goes = |path: &TreePath| {
         let stands = current.get(path);
-        let goes = |span: &Span<'_>| span.first.is_none() && (force || stands == span.last);
+        let goes = |span: &Span<'_>| {
+            span.first.is_none() && (force || stands == span.last && !span.edited)
+        };
         spans.get(path).is_some_and(goes) && stands.is_some_and(Node::is_kept)
     };
     let below = current.range(directory.clone()..).skip(1);
@@ -170,6 +183,7 @@ fn add_parents(plan: &mut Plan, current: &Tree) {
                 path,
                 original: None,
                 restored: Some(Node::Directory { mode: 0o755 }),
+                by: None,
             });
         }
     }
@@ -181,7 +195,8 @@ mod tests {
     use bezel_session_types::EntryId;
 
     use super::*;
-    use crate::tree::{BlobId, Change};
+    use crate::record::Made;
+    use crate::tree::BlobId;
 
     fn file(content: &str) -> Option<Node> {
         Some(Node::File {
@@ -195,23 +210,17 @@ mod tests {
     }
 
     fn turn(changes: &[(&str, Option<Node>, Option<Node>)]) -> Turn {
-        Turn {
-            number: 1,
-            message: EntryId::new("m"),
-            before: None,
-            taken_at: 0,
-            after: None,
-            changes: changes
-                .iter()
-                .map(|(path, before, after)| Change {
-                    path: TreePath::new(*path),
-                    before: before.clone(),
-                    after: after.clone(),
-                })
-                .collect(),
-            problem: None,
-            undone: false,
-        }
+        let mut turn = Turn::new(1, EntryId::new("m"));
+        turn.changes = changes
+            .iter()
+            .map(|(path, before, after)| Made {
+                path: TreePath::new(*path),
+                before: before.clone(),
+                after: after.clone(),
+                by: By::Name,
+            })
+            .collect();
+        turn
     }
 
     fn tree(nodes: &[(&str, Option<Node>)]) -> Tree {

@@ -2,42 +2,167 @@
 //!
 //! One file a fact, each replaced as a whole and synced: a crash leaves the old text or the new one.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use bezel_session_types::EntryId;
+use bezel_session_types::{EntryId, InvocationId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::git::CommitId;
 use crate::restore::Move;
-use crate::tree::{Change, Node, TreePath};
+use crate::tree::{Node, TreePath};
+
+/// How turns are written down. Earlier ones were the difference of two looks at everything.
+const FORM: u32 = 1;
 
 /// What the turn of one message did to the files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
+    /// How it is written down.
+    #[serde(default)]
+    form: u32,
     /// Its place among the session's turns, from 1.
     pub(crate) number: u64,
     /// The message that it answers.
     pub(crate) message: EntryId,
-    /// Before its first tool that may change files. None where that could not be recorded.
-    pub(crate) before: Option<CommitId>,
-    /// When that was, nanoseconds since 1970.
-    pub(crate) taken_at: i64,
-    /// After its end. None while it runs, or where that could not be recorded.
-    pub(crate) after: Option<CommitId>,
-    /// What differs between the two.
-    pub(crate) changes: Vec<Change>,
-    /// Why what it changed is not known, where it is not.
+    /// What its calls changed, each path in the order of time. What was changed between two calls is not in it.
+    pub(crate) changes: Vec<Made>,
+    /// Calls that may be changing files now. After a crash: those that it cut off.
+    #[serde(default)]
+    pub(crate) open: Vec<Bracket>,
+    /// No further call belongs to it.
+    #[serde(default)]
+    pub(crate) ended: bool,
+    /// Why not all of what it changed is known, where it is not.
     pub(crate) problem: Option<String>,
     /// It was taken back, and that was kept.
     pub(crate) undone: bool,
 }
 
+/// What calls made of one path, without a change by anybody else in between.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Made {
+    /// Where.
+    pub(crate) path: TreePath,
+    /// What stood there; nothing where it did not exist.
+    pub(crate) before: Option<Node>,
+    /// What stood there afterwards.
+    pub(crate) after: Option<Node>,
+    /// How it is known whose work it is.
+    #[serde(default)]
+    pub(crate) by: By,
+}
+
+/// How it is known whose work a change is: the surest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum By {
+    /// The call named the file before it ran.
+    Name,
+    /// It changed while a call ran that may change anything.
+    #[default]
+    Command,
+    /// It changed between the start of such a call and the first look after a crash.
+    Crash,
+}
+
+/// A call that may be changing files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Bracket {
+    /// Which.
+    pub(crate) call: InvocationId,
+    /// What it may change.
+    pub(crate) claim: Claim,
+}
+
+/// What a call may change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "claim", rename_all = "snake_case")]
+pub(crate) enum Claim {
+    /// Anything. Before it the directory was as in this checkpoint.
+    Anything {
+        /// Which.
+        before: CommitId,
+    },
+    /// These paths and what is below them.
+    Paths {
+        /// In order.
+        paths: BTreeSet<TreePath>,
+        /// What stood there and on the way there.
+        before: Vec<(TreePath, Node)>,
+    },
+}
+
 impl Turn {
-    /// Whether it has not been looked at after its end.
-    pub(crate) fn is_open(&self) -> bool {
-        self.before.is_some() && self.after.is_none() && self.problem.is_none()
+    pub(crate) fn new(number: u64, message: EntryId) -> Self {
+        Turn {
+            form: FORM,
+            number,
+            message,
+            changes: Vec::new(),
+            open: Vec::new(),
+            ended: false,
+            problem: None,
+            undone: false,
+        }
+    }
+
+    /// One of an earlier version does not tell a person's changes from the agent's: none of them counts.
+    fn understood(mut self) -> Self {
+        if self.form != FORM {
+            self.form = FORM;
+            self.ended = true;
+            self.changes.clear();
+            self.problem.get_or_insert_with(|| {
+                "it was recorded by an earlier version, which could not tell your changes from the agent's".to_owned()
+            });
+        }
+        self
+    }
+
+    /// Adds what calls made of paths.
+    pub(crate) fn add(&mut self, made: Vec<Made>) {
+        let places = self.changes.iter().enumerate();
+        let mut newest: HashMap<TreePath, usize> = places
+            .map(|(place, earlier)| (earlier.path.clone(), place))
+            .collect();
+        for made in made {
+            let earlier = newest
+                .get(&made.path)
+                .map(|place| &mut self.changes[*place]);
+            match earlier {
+                Some(earlier) if earlier.after == made.before => {
+                    earlier.after = made.after;
+                    earlier.by = earlier.by.max(made.by);
+                }
+                _ => {
+                    newest.insert(made.path.clone(), self.changes.len());
+                    self.changes.push(made);
+                }
+            }
+        }
+    }
+
+    /// What its calls last left at a path, where they changed it.
+    pub(crate) fn left_at(&self, path: &TreePath) -> Option<&Option<Node>> {
+        let mut changes = self.changes.iter();
+        changes
+            .rfind(|made| made.path == *path)
+            .map(|made| &made.after)
+    }
+
+    /// Adds another reason why not all is known.
+    pub(crate) fn note_problem(&mut self, reason: &str) {
+        match &mut self.problem {
+            Some(problem) if problem.contains(reason) => {}
+            Some(problem) => {
+                problem.push_str("; ");
+                problem.push_str(reason);
+            }
+            none => *none = Some(reason.to_owned()),
+        }
     }
 }
 
@@ -94,6 +219,9 @@ pub(crate) struct Item {
     pub(crate) original: Option<Node>,
     /// What it is put back to.
     pub(crate) restored: Option<Node>,
+    /// How it is known that the agent changed it.
+    #[serde(default)]
+    pub(crate) by: Option<By>,
 }
 
 impl Item {
@@ -112,8 +240,6 @@ pub(crate) enum Phase {
     Staging {
         /// What is done for it.
         moves: Vec<Move>,
-        /// Whatever stands there.
-        force: bool,
     },
     /// They are.
     Staged,
@@ -121,8 +247,6 @@ pub(crate) enum Phase {
     Clearing {
         /// What is done for it.
         moves: Vec<Move>,
-        /// Whatever stands there.
-        force: bool,
     },
     /// They stay.
     Committing,
@@ -149,6 +273,16 @@ impl Records {
         self.directory.join("known.json")
     }
 
+    /// Where what was overwritten on request is kept.
+    pub(crate) fn set_aside(&self) -> PathBuf {
+        self.directory.join("set-aside")
+    }
+
+    /// Touched again and again while a call may change anything.
+    pub(crate) fn pulse(&self) -> PathBuf {
+        self.directory.join("pulse")
+    }
+
     /// Whether there is anything to take up.
     pub(crate) fn exist(&self) -> bool {
         self.directory.is_dir()
@@ -168,7 +302,7 @@ impl Records {
                 .extension()
                 .is_some_and(|extension| extension == "json")
             {
-                turns.extend(read::<Turn>(&path)?);
+                turns.extend(read::<Turn>(&path)?.map(Turn::understood));
             }
         }
         turns.sort_by_key(|turn| turn.number);

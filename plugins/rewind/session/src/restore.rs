@@ -1,18 +1,29 @@
 //! Writing files of the session's directory: one path at a time, each from what it is known to be.
 
-use std::fs::Permissions;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
+use crate::contents::look_within;
 use crate::git::{GitError, ObjectStore, Reader};
-use crate::snapshot::look_within;
 use crate::tree::{Node, TreePath};
 
 /// How the names of unfinished files begin. They are in no checkpoint.
 pub(crate) const TEMPORARY: &str = ".bezel-rewind-";
+
+/// Moves between two words about how far it is.
+const TOLD: usize = 50;
+/// Files that are synced one by one.
+const FEW: usize = 32;
+/// Files that wait for their names at once, and their bytes.
+const MOST_READY: usize = 2_000;
+const MOST_BYTES: usize = 256 * 1024 * 1024;
 
 /// What happens to one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,13 +39,38 @@ pub(crate) struct Move {
 /// What was not done, and why.
 pub(crate) type Left = Vec<(TreePath, String)>;
 
-/// Does all moves. Each is done in one step, and not at all where something else stands than is known, unless
-/// `force`. Doing it again does what is not done yet. Fails before the first where a content is lost.
+/// Is told how many moves of how many are done.
+#[derive(Clone, Default)]
+pub(crate) struct Progress(Option<Tell>);
+
+type Tell = Arc<dyn Fn(usize, usize) + Send + Sync>;
+
+impl Progress {
+    pub(crate) fn new(tell: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
+        Progress(Some(Arc::new(tell)))
+    }
+
+    fn tell(&self, done: usize, total: usize) {
+        if let Some(tell) = &self.0 {
+            tell(done, total);
+        }
+    }
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Progress")
+    }
+}
+
+/// Does all moves. Each is done in one step, and not at all where something else stands than is known. Doing it
+/// again does what is not done yet. Fails before the first where a content is lost. What was done is on disk
+/// when this returns.
 pub(crate) fn apply(
     root: &Path,
     store: &ObjectStore,
     moves: &[Move],
-    force: bool,
+    progress: &Progress,
 ) -> Result<Left, GitError> {
     let mut reader = store.read()?;
     for kept in moves.iter().filter_map(|step| match &step.to {
@@ -46,24 +82,38 @@ pub(crate) fn apply(
     let mut apply = Apply {
         root,
         reader,
-        force,
-        left: Vec::new(),
+        left: BTreeMap::new(),
+        ready: Vec::new(),
+        bytes: 0,
     };
     apply.sweep(moves);
     // What goes, from the inside out; then what comes, from the outside in; permissions of directories last,
     // since they may forbid writing into them.
     let mut going: Vec<&Move> = moves.iter().filter(|step| goes(step)).collect();
     going.sort_by(|one, other| other.path.cmp(&one.path));
-    for step in going {
+    let coming: Vec<&Move> = moves.iter().filter(|step| step.to.is_some()).collect();
+    let total = going.len() + coming.len();
+    for (done, step) in going.iter().enumerate() {
+        if done % TOLD == 0 {
+            progress.tell(done, total);
+        }
         apply.attempt(step, Apply::remove)?;
     }
-    for step in moves.iter().filter(|step| step.to.is_some()) {
+    for (done, step) in coming.iter().enumerate() {
+        if done % TOLD == 0 {
+            progress.tell(going.len() + done, total);
+        }
         apply.attempt(step, Apply::make)?;
+        if apply.ready.len() >= MOST_READY || apply.bytes >= MOST_BYTES {
+            apply.flush()?;
+        }
     }
+    apply.flush()?;
     for step in moves.iter().rev().filter(|step| is_directory(&step.to)) {
         apply.attempt(step, Apply::permit)?;
     }
-    Ok(apply.left)
+    sync_directories(root, moves);
+    Ok(apply.left.into_iter().collect())
 }
 
 /// Whether something has to go before what comes can come.
@@ -92,24 +142,32 @@ impl From<io::Error> for Failure {
 struct Apply<'store> {
     root: &'store Path,
     reader: Reader,
-    force: bool,
-    left: Left,
+    left: BTreeMap<TreePath, String>,
+    /// Written beside their places, and not on disk yet.
+    ready: Vec<Ready>,
+    bytes: usize,
+}
+
+/// A file that is written and waits for its name.
+struct Ready {
+    step: Move,
+    file: NamedTempFile,
 }
 
 impl Apply<'_> {
     fn attempt(
         &mut self,
         step: &Move,
-        work: fn(&mut Self, &Move) -> Result<(), Failure>,
+        work: impl FnOnce(&mut Self, &Move) -> Result<(), Failure>,
     ) -> Result<(), GitError> {
-        if self.left.iter().any(|(path, _)| *path == step.path) {
+        if self.left.contains_key(&step.path) {
             return Ok(());
         }
         let done = work(self, step);
         match done {
             Ok(()) => Ok(()),
             Err(Failure::Left(reason)) => {
-                self.left.push((step.path.clone(), reason));
+                self.left.insert(step.path.clone(), reason);
                 Ok(())
             }
             Err(Failure::Git(error)) => Err(error),
@@ -131,7 +189,6 @@ impl Apply<'_> {
             Some(Node::Unkept { reason }) => Err(Failure::Left(format!(
                 "what stands there is not kept: {reason}"
             ))),
-            _ if self.force => Ok(true),
             _ => Err(Failure::Left(
                 "it was edited since, or is ignored now".into(),
             )),
@@ -187,12 +244,43 @@ impl Apply<'_> {
                 file.write_all(&content)?;
                 file.as_file()
                     .set_permissions(Permissions::from_mode(*mode))?;
-                file.as_file().sync_data()?;
-                file.persist(&path).map_err(|error| error.error)?;
+                self.bytes += content.len();
+                self.ready.push(Ready {
+                    step: step.clone(),
+                    file,
+                });
                 Ok(())
             }
             Node::Unkept { reason } => Err(Failure::Left(reason.to_string())),
         }
+    }
+
+    /// Has what is ready on disk, and only then gives each its name: a power cut leaves the old or the new.
+    fn flush(&mut self) -> Result<(), GitError> {
+        let ready = std::mem::take(&mut self.ready);
+        self.bytes = 0;
+        // One call for all waits for whatever else is being written there: not for a few.
+        let is_synced = ready.len() > FEW && sync_file_system(self.root);
+        for Ready { step, file } in ready {
+            let mut file = Some(file);
+            let named = |apply: &mut Self, step: &Move| {
+                let Some(file) = file.take() else {
+                    return Ok(());
+                };
+                if !is_synced {
+                    file.as_file().sync_data()?;
+                }
+                // Somebody may have written there since.
+                apply.real_parents(&step.path)?;
+                if apply.stands(step)? {
+                    file.persist(step.path.within(apply.root))
+                        .map_err(|error| error.error)?;
+                }
+                Ok(())
+            };
+            self.attempt(&step, named)?;
+        }
+        Ok(())
     }
 
     fn permit(&mut self, step: &Move) -> Result<(), Failure> {
@@ -245,4 +333,36 @@ impl Apply<'_> {
 
 fn is_directory(node: &Option<Node>) -> bool {
     node.as_ref().is_some_and(Node::is_directory)
+}
+
+/// Has names that came and went on disk.
+fn sync_directories(root: &Path, moves: &[Move]) {
+    if moves.len() > FEW && sync_file_system(root) {
+        return;
+    }
+    let folders = moves.iter().map(|step| step.path.parent());
+    let folders: BTreeSet<_> = folders.collect();
+    for folder in folders {
+        let folder = folder.map_or(root.to_owned(), |folder| folder.within(root));
+        // One that is gone has its name gone from the one above, which is among them or as it was.
+        if let Err(error) = File::open(&folder).and_then(|folder| folder.sync_all()) {
+            tracing::debug!(%error, path = %folder.display(), "a directory was not synced");
+        }
+    }
+}
+
+/// Has everything on disk that was written to the file system of `root`. Whether that was done.
+#[cfg(target_os = "linux")]
+fn sync_file_system(root: &Path) -> bool {
+    let synced = File::open(root).and_then(|root| Ok(rustix::fs::syncfs(root)?));
+    if let Err(error) = &synced {
+        tracing::debug!(%error, "the file system was not synced as a whole");
+    }
+    synced.is_ok()
+}
+
+/// Has everything on disk that was written to the file system of `root`. Whether that was done.
+#[cfg(not(target_os = "linux"))]
+fn sync_file_system(_root: &Path) -> bool {
+    false
 }

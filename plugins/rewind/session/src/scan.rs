@@ -1,5 +1,6 @@
 //! Walking the directory: what is there, without what is left alone.
 
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -87,9 +88,11 @@ pub(crate) enum ScanError {
     Stopped,
 }
 
-/// Everything below the directory in order of paths, and the directories that could not be listed.
+/// Everything below the directory in order of paths, and the directories that could not be listed. With `only`,
+/// these paths, what is below them, and the directories on the way to them.
 pub(crate) fn scan(
     scope: &Scope,
+    only: Option<&BTreeSet<TreePath>>,
     stop: &Arc<AtomicBool>,
 ) -> Result<(Vec<Found>, Vec<TreePath>), ScanError> {
     let root = &scope.root;
@@ -102,6 +105,7 @@ pub(crate) fn scan(
     let closed: Mutex<Vec<TreePath>> = Mutex::default();
     let count = AtomicUsize::new(0);
     let without = scope.without.clone();
+    let (top, named) = (root.clone(), only.cloned());
     let walk = WalkBuilder::new(root)
         .hidden(false)
         .ignore(false)
@@ -114,9 +118,12 @@ pub(crate) fn scan(
                         .file_name()
                         .as_bytes()
                         .starts_with(TEMPORARY.as_bytes())
-                    || without.iter().any(|path| path == entry.path()))
+                    || without.iter().any(|path| path == entry.path())
+                    || named
+                        .as_ref()
+                        .is_some_and(|named| !leads_to(entry.path(), &top, named)))
         })
-        .threads(threads())
+        .threads(only.map_or_else(threads, |_| 1))
         .build_parallel();
     walk.run(|| {
         let mut batch = Batch {
@@ -169,6 +176,24 @@ pub(crate) fn scan(
 /// How many threads look at files.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_THREADS))
+}
+
+/// Whether it is one of `named`, below one, or on the way to one.
+fn leads_to(path: &Path, root: &Path, named: &BTreeSet<TreePath>) -> bool {
+    let Some(path) = below(path, root) else {
+        return false;
+    };
+    let mut above = Some(path.clone());
+    while let Some(parent) = above {
+        if named.contains(&parent) {
+            return true;
+        }
+        above = parent.parent();
+    }
+    let mut inside = path.as_bytes().to_vec();
+    inside.push(b'/');
+    let first = named.range(TreePath::new(inside)..).next();
+    first.is_some_and(|first| first.is_below(&path))
 }
 
 /// Whether it is where a version control keeps its own: that is never looked into.

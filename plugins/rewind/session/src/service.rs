@@ -24,6 +24,11 @@ impl Rewind for RewindService {
         self.desk.state.state()
     }
 
+    async fn refresh(&self, _cx: &Context) -> Result<RewindState, RewindError> {
+        self.desk.publish().await;
+        Ok(RewindState::clone(&self.desk.state.get()))
+    }
+
     async fn preview(&self, _cx: &Context, message: EntryId) -> Result<Preview, RewindError> {
         let Since { ids, at, .. } = self.since(&message).await?;
         let preview = self.desk.when_idle(move |rewinder| {
@@ -58,17 +63,18 @@ impl Rewind for RewindService {
             rewinder.stage((&message, &said), &numbers, force, conversation, &stop)
         });
         let staged = match staged.await {
-            Ok(()) => self.desk.settle(cx).await,
+            Ok(set_aside) => self.desk.settle(cx).await.map(|()| set_aside),
             Err(error) => Err(error),
         };
         drop(settling);
         self.desk.publish().await;
-        staged?;
+        let set_aside = view::set_aside(staged?);
         let staged = self.desk.with(|rewinder| view::staged(rewinder, true));
         let mut staged = staged.await?.ok_or(RewindError::NothingStaged)?;
         staged.gaps.extend(self.gap(since.at));
         Ok(Staged {
             said: whole,
+            set_aside,
             ..staged
         })
     }

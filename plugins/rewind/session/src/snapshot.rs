@@ -1,25 +1,20 @@
 //! Recording the directory: only what changed since the last time is read.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bezel_rewind_contract::LARGEST_FILE;
 use serde::{Deserialize, Serialize};
 
+use crate::contents::{Looked, look_at};
 use crate::git::{CommitId, GitError, ObjectStore, Writer};
 use crate::index::{Index, Look};
-use crate::scan::{Found, Kind, ScanError, Scope, Stat, kind, scan};
-use crate::tree::{BlobId, Change, Node, Tree, TreePath, Unkept, changes};
+use crate::scan::{Found, Kind, ScanError, Scope, Stat, scan};
+use crate::tree::{Change, Node, Tree, TreePath, Unkept, changes};
 
-/// How often a file is read again that changes meanwhile.
-const ATTEMPTS: usize = 3;
 /// The directory at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
@@ -246,7 +241,7 @@ impl Recorder {
         let taken_at = now();
         let root = self.scope.root.symlink_metadata().ok();
         let root = root.map(|metadata| Stat::of(&metadata));
-        let (found, closed) = scan(&self.scope, stop)?;
+        let (found, closed) = scan(&self.scope, None, stop)?;
         let mut writing = Writing::new(&self.store, self.most_bytes);
         let (mut tree, mut known) = (Tree::new(), HashMap::with_capacity(found.len()));
         let (mut fresh, mut entries) = (false, Vec::with_capacity(found.len()));
@@ -386,127 +381,6 @@ impl<'store> Writing<'store> {
     }
 }
 
-/// What stands at a path, and a file's content.
-enum Looked {
-    Nothing,
-    File {
-        stat: Stat,
-        blob: BlobId,
-        content: Vec<u8>,
-    },
-    Other(Stat, Node),
-    Unkept(Unkept),
-}
-
-impl Looked {
-    fn node(self, stat: Stat) -> Option<(Stat, Node)> {
-        match self {
-            Looked::Nothing => None,
-            Looked::File { stat, blob, .. } => {
-                let mode = stat.mode;
-                Some((stat, Node::File { mode, blob }))
-            }
-            Looked::Other(stat, node) => Some((stat, node)),
-            Looked::Unkept(reason) => Some((stat, Node::Unkept { reason })),
-        }
-    }
-
-    /// As a node of a tree; nothing where nothing stands.
-    fn into_node(self) -> Option<Node> {
-        match self {
-            Looked::Nothing => None,
-            Looked::File { stat, blob, .. } => Some(Node::File {
-                mode: stat.mode,
-                blob,
-            }),
-            Looked::Other(_, node) => Some(node),
-            Looked::Unkept(reason) => Some(Node::Unkept { reason }),
-        }
-    }
-}
-
-/// What stands at a path below `root`; nothing where a link or a file is on the way.
-pub(crate) fn look_within(root: &Path, path: &TreePath) -> Option<Node> {
-    let mut parent = path.parent();
-    while let Some(directory) = parent {
-        if !directory.within(root).symlink_metadata().ok()?.is_dir() {
-            return None;
-        }
-        parent = directory.parent();
-    }
-    look_at(&path.within(root)).into_node()
-}
-
-/// Looks at one path without following a link at its end.
-fn look_at(path: &Path) -> Looked {
-    let metadata = match path.symlink_metadata() {
-        Ok(metadata) => metadata,
-        Err(error) => return absent_or_closed(&error),
-    };
-    let stat = Stat::of(&metadata);
-    match kind(&metadata) {
-        Kind::File => read(path),
-        Kind::Directory => Looked::Other(stat, Node::Directory { mode: stat.mode }),
-        Kind::Special => Looked::Unkept(Unkept::Special),
-        Kind::Link => match std::fs::read_link(path) {
-            Ok(target) => {
-                let target = TreePath::new(target.as_os_str().as_bytes());
-                Looked::Other(stat, Node::Link { target })
-            }
-            Err(error) => absent_or_closed(&error),
-        },
-    }
-}
-
-fn absent_or_closed(error: &io::Error) -> Looked {
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Looked::Nothing,
-        _ => Looked::Unkept(Unkept::Unreadable),
-    }
-}
-
-fn read(path: &Path) -> Looked {
-    for _ in 0..ATTEMPTS {
-        let read = open(path).and_then(|mut file| {
-            let before = file.metadata()?;
-            if before.len() > LARGEST_FILE {
-                return Ok(Err(Unkept::Large));
-            }
-            let content = read_all(&mut file, &before)?;
-            let after = file.metadata()?;
-            let steady =
-                Stat::of(&before) == Stat::of(&after) && content.len() as u64 == after.len();
-            Ok(Ok(steady.then_some((Stat::of(&after), content))))
-        });
-        match read {
-            Ok(Ok(Some((stat, content)))) => {
-                return Looked::File {
-                    stat,
-                    blob: BlobId::of(&content),
-                    content,
-                };
-            }
-            Ok(Ok(None)) => {}
-            Ok(Err(reason)) => return Looked::Unkept(reason),
-            Err(error) => return absent_or_closed(&error),
-        }
-    }
-    Looked::Unkept(Unkept::Changing)
-}
-
-/// Neither follows a link nor waits for the other end of a pipe that has taken the file's place.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).unwrap_or_default();
-    OpenOptions::new().read(true).custom_flags(flags).open(path)
-}
-
-fn read_all(file: &mut File, metadata: &Metadata) -> io::Result<Vec<u8>> {
-    let mut content = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default() + 1);
-    file.take(LARGEST_FILE + 1).read_to_end(&mut content)?;
-    Ok(content)
-}
-
 /// Nanoseconds since 1970.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now()
@@ -515,5 +389,6 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
+mod named;
 #[cfg(test)]
 mod tests;

@@ -105,6 +105,11 @@ impl TreePath {
         TreePath(bytes.into())
     }
 
+    /// Of a path relative to the directory.
+    pub(crate) fn of(path: &Path) -> Self {
+        TreePath(path.as_os_str().as_bytes().to_vec())
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,16 +1,20 @@
 //! Checkpoints as the contract shows them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bezel_rewind_contract::{ChangeKind, FileChange, LeftAlone, Point, Preview, Reach, Staged};
+use bezel_rewind_contract::{
+    ChangeKind, FileChange, LeftAlone, Origin, Point, Preview, Reach, Staged,
+};
 use similar::{Algorithm, ChangeTag, TextDiff};
 
 use crate::git::Reader;
 use crate::history::Said;
 use crate::plan::{Plan, counts};
-use crate::record::{Conversation, Item, Turn};
+use crate::record::{By, Conversation, Item, Turn};
 use crate::restore::Left;
-use crate::rewinder::{Failure, Rewinder, count};
+use crate::rewinder::{Failure, Rewinder};
+use crate::staging::{SetAside, count};
 use crate::tree::{Node, TreePath};
 
 /// Bytes of a file whose difference is shown.
@@ -56,19 +60,17 @@ pub(crate) fn points(said: &[Said], turns: &[Turn], born: i64) -> Vec<Point> {
     };
     let point = |(index, said): (usize, &Said)| {
         let own = own(said);
-        let files: usize = own
-            .iter()
-            .flat_map(|turn| &turn.changes)
-            .filter(|change| {
-                let nodes = [&change.before, &change.after];
-                !nodes.into_iter().flatten().any(Node::is_directory)
-            })
-            .count();
+        let made = own.iter().flat_map(|turn| &turn.changes);
+        let files = made.filter(|made| {
+            let nodes = [&made.before, &made.after];
+            !nodes.into_iter().flatten().any(Node::is_directory)
+        });
+        let files: BTreeSet<&TreePath> = files.map(|made| &made.path).collect();
         Point {
             message: said.id.clone(),
             text: said.text.clone(),
             at: said.at,
-            files: number(files),
+            files: number(files.len()),
             files_since: since_message(index),
             problem: match own.is_empty() && said.at < born {
                 true => Some(TAKEN_OVER.to_owned()),
@@ -106,6 +108,7 @@ pub(crate) fn staged(rewinder: &Rewinder, patches: bool) -> Result<Option<Staged
         total: number(count(&staged.items)),
         files: files(rewinder, &staged.items, patches)?,
         left_alone: left_alone(&staged.left_alone),
+        set_aside: Vec::new(),
         gaps: staged.gaps.clone(),
     }))
 }
@@ -118,6 +121,24 @@ pub(crate) fn left_alone(left: &Left) -> Vec<LeftAlone> {
     named.collect()
 }
 
+pub(crate) fn set_aside(files: Vec<SetAside>) -> Vec<bezel_rewind_contract::SetAside> {
+    let shown = files
+        .into_iter()
+        .map(|file| bezel_rewind_contract::SetAside {
+            path: file.path.to_string(),
+            copy: file.copy.to_string_lossy().into_owned(),
+        });
+    shown.collect()
+}
+
+fn origin(item: &Item) -> Origin {
+    match item.by {
+        None | Some(By::Name) => Origin::Named,
+        Some(By::Command) => Origin::Command,
+        Some(By::Crash) => Origin::Crash,
+    }
+}
+
 /// Items as changes of files; directories come and go with what is in them and are not named.
 fn files(rewinder: &Rewinder, items: &[Item], patches: bool) -> Result<Vec<FileChange>, Failure> {
     let items: Vec<&Item> = items.iter().filter(|item| item.is_file()).collect();
@@ -127,6 +148,7 @@ fn files(rewinder: &Rewinder, items: &[Item], patches: bool) -> Result<Vec<FileC
         let plain = |item: &&Item| FileChange {
             path: item.path.to_string(),
             kind: kind(item),
+            origin: origin(item),
             added: 0,
             removed: 0,
             patch: String::new(),
@@ -144,6 +166,7 @@ fn files(rewinder: &Rewinder, items: &[Item], patches: bool) -> Result<Vec<FileC
         changes.push(FileChange {
             path: item.path.to_string(),
             kind: kind(item),
+            origin: origin(item),
             added,
             removed,
             patch: if fits { patch } else { String::new() },

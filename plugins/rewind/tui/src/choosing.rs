@@ -6,7 +6,8 @@ use bezel_api_tui::{
 use bezel_context::Context;
 use bezel_presentation::format;
 use bezel_rewind_contract::{
-    Availability, ChangeKind, FileChange, LeftAlone, Preview, Reach, RewindClient, StageRequest,
+    Availability, ChangeKind, FileChange, LeftAlone, Origin, Preview, Reach, RewindClient,
+    StageRequest,
 };
 use bezel_session_types::EntryId;
 
@@ -124,6 +125,7 @@ async fn go_back(
                     }
                 };
                 context.ui.toast(told);
+                crate::tell_copies(context, &staged.set_aside);
                 if staged.reach == Reach::FilesAndConversation {
                     // To be said again in other words.
                     let said = CommandArguments::text(staged.said);
@@ -220,6 +222,15 @@ fn summary(preview: &Preview) -> String {
             text.push_str(&format!("- `{}`: {}\n", left.path, left.reason));
         }
     }
+    if preview
+        .files
+        .iter()
+        .any(|file| file.origin != Origin::Named)
+    {
+        text.push_str(
+            "\nWhat you changed yourself while a command of the agent ran cannot be told apart and goes back too.\n",
+        );
+    }
     for gap in &preview.gaps {
         text.push_str(&format!("\nThe changes of one turn are not known: {gap}\n"));
     }
@@ -234,9 +245,14 @@ fn short(file: &FileChange) -> String {
         ChangeKind::Mode => "gets other permissions",
         ChangeKind::Replaced => "becomes something else",
     };
-    match (file.added, file.removed) {
+    let what = match (file.added, file.removed) {
         (0, 0) => what.to_owned(),
         (added, removed) => format!("{what} +{added} −{removed}"),
+    };
+    match file.origin {
+        Origin::Named => what,
+        Origin::Command => format!("{what} · changed while a command ran"),
+        Origin::Crash => format!("{what} · changed around a crash"),
     }
 }
 

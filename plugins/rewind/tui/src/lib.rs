@@ -11,7 +11,7 @@ use bezel_api_tui::{
 };
 use bezel_context::Context;
 use bezel_presentation::format;
-use bezel_rewind_contract::{Availability, Restored, RewindClient, RewindError};
+use bezel_rewind_contract::{Availability, Restored, RewindClient, RewindError, SetAside};
 use bezel_rpc::CallError;
 
 use crate::banner::Banner;
@@ -89,7 +89,7 @@ async fn clear_staged(context: TuiContext, cx: Context, rewind: RewindClient) ->
     let restored = match rewind.clear(&cx, false).await {
         Err(CallError::Service(RewindError::Edited { paths })) => {
             let body = format!(
-                "You have edited since:\n\n{}\n\nUndoing the rewind overwrites these edits.",
+                "You have edited since:\n\n{}\n\nUndoing the rewind overwrites these edits; copies are kept.",
                 list(&paths)
             );
             let confirm = Confirm::new("Undo the rewind?", body)
@@ -116,6 +116,18 @@ async fn keep_staged(context: TuiContext, cx: Context, rewind: RewindClient) -> 
     Ok(())
 }
 
+/// Says where what was overwritten is now.
+fn tell_copies(context: &TuiContext, set_aside: &[SetAside]) {
+    if let [first, more @ ..] = set_aside {
+        let more = match more.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more beside it)"),
+        };
+        let text = format!("what was overwritten is kept: {}{more}", first.copy);
+        context.ui.toast(Toast::warning(text));
+    }
+}
+
 fn report(context: &TuiContext, restored: &Restored, how: &str) {
     let files = files(restored.files);
     context.ui.toast(match restored.left_alone.as_slice() {
@@ -128,6 +140,7 @@ fn report(context: &TuiContext, restored: &Restored, how: &str) {
             Toast::warning(format!("{files} {how}, but for {}", left.join("; ")))
         }
     });
+    tell_copies(context, &restored.set_aside);
 }
 
 fn files(count: u32) -> String {

@@ -8,8 +8,8 @@ use bezel_host_tui::{HarnessOptions, TuiHarness};
 use bezel_presentation::StyledLine;
 use bezel_presentation::text::Role;
 use bezel_rewind_contract::{
-    ChangeKind, FileChange, LeftAlone, Point, Preview, Restored, Rewind, RewindClient, RewindError,
-    RewindState, StageRequest, Staged,
+    ChangeKind, FileChange, LeftAlone, Origin, Point, Preview, Restored, Rewind, RewindClient,
+    RewindError, RewindState, StageRequest, Staged,
 };
 use bezel_rpc::{State, StateCell};
 use bezel_session_types::EntryId;
@@ -35,6 +35,7 @@ fn changed() -> FileChange {
     FileChange {
         path: "src/parser.rs".into(),
         kind: ChangeKind::Changed,
+        origin: Origin::Command,
         added: 1,
         removed: 1,
         patch: "--- src/parser.rs\n+++ src/parser.rs\n@@ -1 +1 @@\n-fn new() {}\n+fn old() {}\n"
@@ -52,6 +53,10 @@ fn left_alone() -> Vec<LeftAlone> {
 impl Rewind for Fake {
     fn state(&self) -> State<RewindState> {
         self.0.state.state()
+    }
+
+    async fn refresh(&self, _cx: &Context) -> Result<RewindState, RewindError> {
+        Ok(RewindState::clone(&self.0.state.get()))
     }
 
     async fn preview(&self, _cx: &Context, message: EntryId) -> Result<Preview, RewindError> {
@@ -79,6 +84,7 @@ impl Rewind for Fake {
             total: 1,
             files: vec![changed()],
             left_alone: left_alone(),
+            set_aside: Vec::new(),
             gaps: Vec::new(),
         };
         self.0
@@ -99,6 +105,7 @@ impl Rewind for Fake {
             files: 1,
             conversation: false,
             left_alone: Vec::new(),
+            set_aside: Vec::new(),
         })
     }
 
@@ -109,6 +116,7 @@ impl Rewind for Fake {
             files: 1,
             conversation: false,
             left_alone: Vec::new(),
+            set_aside: Vec::new(),
         })
     }
 }
@@ -231,7 +239,7 @@ async fn a_message_is_chosen_its_difference_read_and_its_files_put_back() {
         "Put 1 file back, the conversation stays",
         "Both, and also the 1 file edited since",
         "src/parser.rs",
-        "changes +1 −1",
+        "changes +1 −1 · changed while a command ran",
         "Left alone",
     ] {
         assert!(

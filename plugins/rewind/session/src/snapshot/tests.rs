@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use tempfile::TempDir;
 
 use super::*;
+use crate::tree::BlobId;
 
 /// What somebody does in the directory.
 type Change = fn(&Path);

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use bezel_session_types::EntryId;
 
 use super::support::{Place, assert_same};
-use crate::record::{Conversation, Phase, Records};
-use crate::restore::apply;
+use crate::record::{By, Conversation, Phase, Records};
+use crate::restore::{Progress, apply};
 use crate::rewinder::Failure;
+use crate::turns::Touch;
 
 #[test]
 fn a_turn_that_a_crash_cut_short_is_taken_up_from_its_checkpoint() {
     let mut place = Place::new();
     place.write("a", "0");
-    place
-        .rewinder
-        .begin_turn(&EntryId::new("m1"), &Arc::default())
-        .unwrap();
+    place.begin("m1", "call", Touch::Anything);
     place.write("a", "1");
     place.reopen();
     assert!(place.rewinder.has_begun(&EntryId::new("m1")));
-    place.rewinder.end_turn(&Arc::default()).unwrap();
+    place.rewinder.end_turn().unwrap();
     place.stage(1, false);
+    let staged = place.rewinder.staged().unwrap();
+    assert_eq!(staged.items[0].by, Some(By::Crash), "it is said");
     assert_eq!(place.read("a"), Some("0".into()));
     place.reopen();
     place.clear(false);
@@ -61,7 +61,13 @@ fn staging_and_clearing_are_finished_wherever_a_crash_cut_them() {
                 &records.store(),
                 std::env::var_os("PATH").as_deref(),
             );
-            apply(&place.root, &store.unwrap(), &all[..done], false).unwrap();
+            apply(
+                &place.root,
+                &store.unwrap(),
+                &all[..done],
+                &Progress::default(),
+            )
+            .unwrap();
             place.reopen();
             assert_same(&place.whole(), expected);
         }
@@ -97,11 +103,9 @@ fn rewritten(
     staged.phase = match clearing {
         true => Phase::Clearing {
             moves: moves.clone(),
-            force: false,
         },
         false => Phase::Staging {
             moves: moves.clone(),
-            force: false,
         },
     };
     records.save_staged(&staged).unwrap();

@@ -3,10 +3,11 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
-use bezel_session_types::EntryId;
+use bezel_session_types::{EntryId, InvocationId};
 
 use super::support::{Place, assert_same};
 use crate::rewinder::Failure;
+use crate::turns::Touch;
 
 fn chmod(path: impl AsRef<std::path::Path>, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -281,10 +282,7 @@ fn a_checkpoint_of_too_much_is_refused_and_named_at_its_turn() {
     for name in ["a", "b", "c"] {
         place.write(name, "");
     }
-    let refused = place
-        .rewinder
-        .begin_turn(&EntryId::new("m1"), &Arc::default())
-        .unwrap_err();
+    let refused = refused_call(&mut place);
     assert!(refused.is_lasting(), "{refused}");
     assert!(
         place.rewinder.turns()[0]
@@ -295,13 +293,15 @@ fn a_checkpoint_of_too_much_is_refused_and_named_at_its_turn() {
     );
     let mut place = Place::with(|setting| setting.most_bytes = 10);
     place.write("a", "longer than ten");
-    assert!(
-        place
-            .rewinder
-            .begin_turn(&EntryId::new("m1"), &Arc::default())
-            .unwrap_err()
-            .is_lasting()
-    );
+    assert!(refused_call(&mut place).is_lasting());
+}
+
+fn refused_call(place: &mut Place) -> Failure {
+    let (message, call) = (EntryId::new("m1"), InvocationId::new("call"));
+    let begun = place
+        .rewinder
+        .begin_call(&message, &call, &Touch::Anything, &Arc::default());
+    begun.unwrap_err()
 }
 
 #[test]
@@ -320,11 +320,14 @@ fn the_sessions_own_folder_inside_the_directory_is_not_recorded() {
 fn an_unchanged_directory_is_recorded_without_git() {
     let mut place = Place::new();
     place.write("a", "0");
+    let commits = |place: &Place| {
+        let references = place.setting.records.join("objects.git/refs/bezel");
+        std::fs::read_dir(references).unwrap().count()
+    };
     place.turn("m1", |_| {});
+    let first = commits(&place);
     place.turn("m2", |_| {});
-    let turns = place.rewinder.turns();
-    assert!(turns.iter().all(|turn| turn.before == turn.after));
-    assert_eq!(turns[0].before, turns[1].before);
+    assert_eq!((first, commits(&place)), (1, 1));
 }
 
 #[test]
@@ -332,7 +335,7 @@ fn without_git_it_says_so() {
     let place = Place::new();
     let mut setting = place.setting.clone();
     setting.path = Some("/nowhere".into());
-    let refused = crate::rewinder::Rewinder::open(&setting).unwrap_err();
+    let refused = crate::rewinder::Rewinder::open(&setting, Default::default()).unwrap_err();
     assert!(
         refused.to_string().contains("no `git` on the PATH"),
         "{refused}"

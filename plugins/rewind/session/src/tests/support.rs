@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use bezel_session_types::EntryId;
+use bezel_session_types::{EntryId, InvocationId};
 use tempfile::TempDir;
 
 use crate::record::Conversation;
+use crate::restore::Progress;
 use crate::rewinder::{Rewinder, Setting};
+use crate::turns::Touch;
 
 /// What stands at a path: kind, permissions, content.
 pub(super) type Whole = BTreeMap<Vec<u8>, (char, u32, Vec<u8>)>;
@@ -47,7 +49,7 @@ impl Place {
         };
         change(&mut setting);
         Place {
-            rewinder: Rewinder::open(&setting).unwrap(),
+            rewinder: Rewinder::open(&setting, Progress::default()).unwrap(),
             root,
             setting,
             _folder: folder,
@@ -56,7 +58,7 @@ impl Place {
 
     /// As after a crash: only what is on disk is left.
     pub(super) fn reopen(&mut self) {
-        self.rewinder = Rewinder::open(&self.setting).unwrap();
+        self.rewinder = Rewinder::open(&self.setting, Progress::default()).unwrap();
     }
 
     pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -70,13 +72,40 @@ impl Place {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A turn of `message` in which the agent does `work`.
+    /// A turn of `message` in which a command of the agent does `work`.
     pub(super) fn turn(&mut self, message: &str, work: impl FnOnce(&Self)) {
-        self.rewinder
-            .begin_turn(&EntryId::new(message), &Arc::default())
-            .unwrap();
+        self.begin(message, "call", Touch::Anything);
         work(self);
-        self.rewinder.end_turn(&Arc::default()).unwrap();
+        self.end("call");
+        self.rewinder.end_turn().unwrap();
+    }
+
+    /// A call of the turn of `message` begins.
+    pub(super) fn begin(&mut self, message: &str, call: &str, touch: Touch) {
+        let (message, call) = (EntryId::new(message), InvocationId::new(call));
+        let begun = self
+            .rewinder
+            .begin_call(&message, &call, &touch, &Arc::default());
+        begun.unwrap();
+    }
+
+    /// A call has ended.
+    pub(super) fn end(&mut self, call: &str) {
+        let call = InvocationId::new(call);
+        self.rewinder.end_call(&call, &Arc::default()).unwrap();
+    }
+
+    /// What a call that names these files may change.
+    pub(super) fn named(&self, names: &[&str]) -> Touch {
+        Touch::Paths(names.iter().map(|name| self.root.join(name)).collect())
+    }
+
+    /// The agent writes a file whose name it says before.
+    pub(super) fn writes(&mut self, message: &str, name: &str, content: &str) {
+        let touch = self.named(&[name]);
+        self.begin(message, "write", touch);
+        self.write(name, content);
+        self.end("write");
     }
 
     /// Stages back to before the turn `number`; what was left alone.
@@ -100,7 +129,7 @@ impl Place {
     }
 
     pub(super) fn clear(&mut self, force: bool) -> Vec<String> {
-        let (_, left) = self.rewinder.clear(force, &Arc::default()).unwrap();
+        let (_, left, _) = self.rewinder.clear(force, &Arc::default()).unwrap();
         left.iter()
             .map(|(path, reason)| format!("{path}: {reason}"))
             .collect()

@@ -6,15 +6,16 @@
 )]
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bezel_api_session::{ApproveTool, Departure, EventBody, NavigationError, Outcome};
 use bezel_rewind_contract::{
-    Availability, ChangeKind, Reach, RewindClient, RewindError, RewindState, StageRequest,
+    Availability, ChangeKind, Origin, Reach, RewindClient, RewindError, RewindState, StageRequest,
 };
 use bezel_rpc::{CallError, Context};
 use bezel_session_types::{
     Access, Entry, EntryId, InvocationId, Message, OperationId, RunOutcome, RunPhase, RunState,
-    UserMessage,
+    ToolResultMessage, UserMessage,
 };
 use bezel_testkit::{FakeSession, FakeSessionOptions};
 use serde_json::json;
@@ -81,8 +82,12 @@ impl Place {
 
     /// A tool that says this of what it touches is about to run.
     async fn call(&self, accesses: Option<Vec<Access>>) {
+        self.begin("call", accesses).await;
+    }
+
+    async fn begin(&self, call: &str, accesses: Option<Vec<Access>>) {
         let agent = &self.session.agent;
-        let call = InvocationId::new("call");
+        let call = InvocationId::new(call);
         let verdict = agent.approve_tool(&self.cx, &call, "tool", json!({}), accesses);
         assert_eq!(verdict.await, ApproveTool::Allow);
     }
@@ -93,7 +98,19 @@ impl Place {
             .await
     }
 
+    /// The tool has ended, and the run with it.
     async fn end(&self) {
+        self.ended("call").await;
+        self.run_ended();
+    }
+
+    async fn ended(&self, call: &str) {
+        let agent = &self.session.agent;
+        let call = InvocationId::new(call);
+        agent.end_tool(&self.cx, &call, "tool").await.unwrap();
+    }
+
+    fn run_ended(&self) {
         self.session.agent.emit(EventBody::RunEnded(Outcome {
             operation_id: OperationId::new("run"),
             outcome: RunOutcome::Completed,
@@ -235,9 +252,10 @@ async fn the_end_of_one_run_does_not_end_the_turn_of_the_next() {
         phase: RunPhase::Streaming,
         aborting: false,
     });
-    place.call(None).await;
-    place.end().await;
+    place.begin("one", None).await;
+    place.run_ended();
     std::fs::write(place.root.join("a"), "1").unwrap();
+    place.ended("one").await;
     place.call(None).await;
     std::fs::write(place.root.join("b"), "1").unwrap();
     place.session.agent.set_activity(RunState::Idle);
@@ -308,16 +326,20 @@ async fn what_a_tool_says_that_it_touches_decides_whether_there_is_a_checkpoint(
         action: Access::WEB.into(),
         ..Access::read("/")
     };
-    for harmless in [vec![], vec![Access::read("/a"), web]] {
+    let outside = Access::edit("/nowhere/b");
+    for harmless in [vec![], vec![Access::read("/a"), web], vec![outside]] {
         place.call(Some(harmless)).await;
     }
-    assert!(!store.exists(), "looking makes no checkpoint");
+    assert!(
+        !store.join("turns").exists(),
+        "what changes nothing here is not recorded"
+    );
     let own = Access {
         action: "deploy".into(),
         ..Access::read("/a")
     };
     for (number, changing) in [
-        Some(vec![Access::read("/a"), Access::edit("/b")]),
+        Some(vec![Access::read("/a"), Access::edit(place.root.join("b"))]),
         Some(vec![Access::shell("ls", "/")]),
         Some(vec![own]),
         None,
@@ -336,6 +358,67 @@ async fn what_a_tool_says_that_it_touches_decides_whether_there_is_a_checkpoint(
             .await
             .unwrap();
     }
+}
+
+#[tokio::test]
+async fn what_was_recorded_when_a_tool_ended_is_shown_to_who_asks_before_the_run_ends() {
+    let place = start(tempfile::tempdir().unwrap(), None).await;
+    place
+        .call(Some(vec![Access::edit(place.root.join("a"))]))
+        .await;
+    std::fs::write(place.root.join("a"), "1").unwrap();
+    place.ended("call").await;
+    let state = place.rewind.refresh(&place.cx).await.unwrap();
+    assert_eq!(state.points.last().unwrap().files, 1);
+}
+
+#[tokio::test]
+async fn a_call_that_is_settled_without_having_run_owns_nothing() {
+    let place = start(tempfile::tempdir().unwrap(), None).await;
+    std::fs::write(place.root.join("a"), "0").unwrap();
+    place.begin("never", None).await;
+    place.session.agent.emit(EventBody::ToolEnded {
+        invocation: InvocationId::new("never"),
+        result: Arc::new(ToolResultMessage {
+            call_id: "never".into(),
+            invocation_id: InvocationId::new("never"),
+            tool: "tool".into(),
+            content: Vec::new(),
+            details: json!(null),
+            is_error: true,
+        }),
+    });
+    std::fs::write(place.root.join("mine"), "my work").unwrap();
+    place.turn("a", "1").await;
+    place.changed(1).await;
+    place.rewind.stage(&place.cx, files("m2")).await.unwrap();
+    assert_eq!(place.read("a").as_deref(), Some("0"));
+    assert_eq!(place.read("mine").as_deref(), Some("my work"));
+}
+
+#[tokio::test]
+async fn what_changed_while_a_command_ran_is_marked_and_what_force_overwrote_is_said() {
+    let place = start(tempfile::tempdir().unwrap(), None).await;
+    std::fs::write(place.root.join("a"), "0").unwrap();
+    std::fs::write(place.root.join("b"), "0").unwrap();
+    place.call(Some(vec![Access::shell("x", "/")])).await;
+    std::fs::write(place.root.join("a"), "1").unwrap();
+    place.ended("call").await;
+    place.turn("b", "1").await;
+    place.changed(2).await;
+    let preview = place.rewind.preview(&place.cx, EntryId::new("m2")).await;
+    let origins: Vec<_> = preview
+        .unwrap()
+        .files
+        .iter()
+        .map(|file| file.origin)
+        .collect();
+    assert_eq!(origins, [Origin::Command, Origin::Named]);
+    place.rewind.stage(&place.cx, files("m2")).await.unwrap();
+    std::fs::write(place.root.join("a"), "mine").unwrap();
+    let cleared = place.rewind.clear(&place.cx, true).await.unwrap();
+    let copy = &cleared.set_aside[0].copy;
+    assert_eq!(std::fs::read_to_string(copy).unwrap(), "mine");
 }
 
 #[tokio::test]

@@ -102,7 +102,11 @@ impl Rewinder {
             brackets: Brackets::default(),
             progress,
         };
-        rewinder.finish_staged()?;
+        let (_, set_aside) = rewinder.finish_staged()?;
+        for file in set_aside {
+            let (path, copy) = (file.path, file.copy.display());
+            tracing::warn!(%path, %copy, "a file could not be brought back and is kept elsewhere");
+        }
         rewinder.recover()?;
         Ok(rewinder)
     }

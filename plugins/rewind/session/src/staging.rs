@@ -34,10 +34,22 @@ impl Rewinder {
         self.end_turn()?;
         let current = self.recorder.take(stop)?;
         let original = match &self.staged {
-            Some(staged) => Arc::new(self.store.load(&staged.original)?),
+            Some(staged) => Arc::new(self.before_staging(staged)?),
             None => current.tree,
         };
         Ok(self.plan(numbers, &original, force))
+    }
+
+    /// What undoing would give: everything before the first staging, and what was overwritten on request since.
+    fn before_staging(&self, staged: &StagedRecord) -> Result<Tree, Failure> {
+        let mut tree = self.store.load(&staged.original)?;
+        for item in &staged.items {
+            match &item.original {
+                Some(node) => tree.insert(item.path.clone(), node.clone()),
+                None => tree.remove(&item.path),
+            };
+        }
+        Ok(tree)
     }
 
     fn plan(&self, numbers: &[u64], original: &Tree, force: bool) -> Plan {
@@ -82,7 +94,7 @@ impl Rewinder {
         let current = self.recorder.take(stop)?;
         let (original, tree, earlier) = match &self.staged {
             Some(staged) => {
-                let tree = Arc::new(self.store.load(&staged.original)?);
+                let tree = Arc::new(self.before_staging(staged)?);
                 (staged.original.clone(), tree, staged.items.clone())
             }
             None => (
@@ -234,19 +246,11 @@ impl Rewinder {
             .filter(|step| step.from != step.to)
             .collect();
         let files = count(&staged.items);
-        let targets: Vec<_> = moves
-            .iter()
-            .filter_map(|step| Some((step.path.clone(), step.to.clone()?)))
-            .collect();
         staged.phase = Phase::Clearing { moves };
         self.records.save_staged(&staged)?;
         self.staged = Some(staged);
-        let unwritten = self.finish_staged()?;
-        // What could not be brought back is not lost with what was staged.
-        let unreached = targets.into_iter();
-        let unreached =
-            unreached.filter(|(path, _)| unwritten.iter().any(|(left, _)| left == path));
-        set_aside.extend(self.set_aside(&unreached.collect::<Vec<_>>())?);
+        let (unwritten, unreached) = self.finish_staged()?;
+        set_aside.extend(unreached);
         left.extend(unwritten);
         Ok((files, left, set_aside))
     }
@@ -313,12 +317,12 @@ impl Rewinder {
     }
 
     /// Takes what is staged as far as its phase says. Doing it twice is doing it once.
-    pub(crate) fn finish_staged(&mut self) -> Result<Left, Failure> {
+    pub(crate) fn finish_staged(&mut self) -> Result<(Left, Vec<SetAside>), Failure> {
         let Some(staged) = self.staged.clone() else {
-            return Ok(Left::new());
+            return Ok(Default::default());
         };
         match &staged.phase {
-            Phase::Staged => Ok(Left::new()),
+            Phase::Staged => Ok(Default::default()),
             Phase::Staging { moves } => {
                 let left = apply(&self.root, &self.store, moves, &self.progress)?;
                 let mut done = staged.clone();
@@ -332,13 +336,20 @@ impl Rewinder {
                 done.phase = Phase::Staged;
                 self.records.save_staged(&done)?;
                 self.staged = Some(done);
-                Ok(left)
+                Ok((left, Vec::new()))
             }
             Phase::Clearing { moves } => {
                 let left = apply(&self.root, &self.store, moves, &self.progress)?;
+                // What could not be brought back is not lost with what was staged.
+                let is_left = |step: &&Move| left.iter().any(|(path, _)| *path == step.path);
+                let unreached = moves.iter().filter(is_left);
+                let unreached: Vec<_> = unreached
+                    .filter_map(|step| Some((step.path.clone(), step.to.clone()?)))
+                    .collect();
+                let set_aside = self.set_aside(&unreached)?;
                 self.records.remove_staged()?;
                 self.staged = None;
-                Ok(left)
+                Ok((left, set_aside))
             }
             Phase::Committing => {
                 for turn in &mut self.turns {
@@ -349,7 +360,7 @@ impl Rewinder {
                 }
                 self.records.remove_staged()?;
                 self.staged = None;
-                Ok(Left::new())
+                Ok(Default::default())
             }
         }
     }

@@ -251,6 +251,7 @@ fn what_force_overwrites_comes_back_or_is_kept_where_it_is_said() {
     place.write("a", "mine");
     // Undoing brings the person's edit; what the agent had made is set aside.
     assert_eq!(stage(&mut place, true), ["1"]);
+    assert_eq!(stage(&mut place, true), Vec::<String>::new());
     assert_eq!(place.read("a"), Some("0".into()));
     place.clear(false);
     assert_eq!(place.read("a"), Some("mine".into()));

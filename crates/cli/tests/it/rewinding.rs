@@ -345,11 +345,7 @@ async fn what_a_person_does_during_a_turn_stays_and_its_turn_is_listed_at_once()
     let home = home_with(&server, WireFormat::OpenAiChat, "openai");
     project.set(home.project()).unwrap();
     let read = |name: &str| std::fs::read_to_string(home.project().join(name)).ok();
-    for (name, content) in [
-        ("mine.txt", "first\n"),
-        ("a.txt", "first\n"),
-        ("gone.txt", "first\n"),
-    ] {
+    for (name, content) in [("mine.txt", "first\n"), ("gone.txt", "first\n")] {
         std::fs::write(home.project().join(name), content).unwrap();
     }
     home.run(&["run", "--permission-mode", "full", "work"])
@@ -375,11 +371,11 @@ async fn what_a_person_does_during_a_turn_stays_and_its_turn_is_listed_at_once()
     assert_eq!(persons(), mine);
     let agents = || ["a.txt", "b.txt", "notes/c.txt", "gone.txt"].map(read);
     let first = Some("first\n".to_owned());
-    assert_eq!(agents(), [first.clone(), None, None, first.clone()]);
+    assert_eq!(agents(), [None, None, None, first.clone()]);
     home.run(&["session", "rewind", &id, "--commit"])
         .succeeded();
     assert_eq!(persons(), mine);
-    assert_eq!(agents(), [first.clone(), None, None, first]);
+    assert_eq!(agents(), [None, None, None, first]);
 }
 
 /// What a person wrote into files that were put back is kept when they are overwritten on request.
@@ -419,7 +415,7 @@ async fn edits_after_a_rewind_come_back_or_are_kept_where_it_is_said() {
 /// Many files, and a worker that is killed in the middle: the next one finishes, and says how far it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rewind_of_many_files_that_was_cut_off_is_finished_while_the_command_waits() {
-    let many = "mkdir many && cd many && for i in $(seq 3000); do echo $i > f$i; done";
+    let many = "mkdir many && for i in $(seq 3000); do echo $i > many/f$i; done";
     let script = Script::new([
         Turn::tool_calls([("bash", json!({ "command": many }))]),
         Turn::text("Made."),

@@ -71,6 +71,8 @@ impl Rewinder {
         match begun {
             Ok(made) => {
                 self.begin_turn(message)?;
+                // The first sign of life is there before the call runs.
+                std::fs::write(self.records.pulse(), "alive\n")?;
                 self.write_turn(|turn| turn.add(made))
             }
             Err(error @ Failure::Snapshot(SnapshotError::Scan(ScanError::Stopped))) => Err(error),

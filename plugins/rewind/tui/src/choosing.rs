@@ -6,8 +6,8 @@ use bezel_api_tui::{
 use bezel_context::Context;
 use bezel_presentation::format;
 use bezel_rewind_contract::{
-    Availability, ChangeKind, FileChange, LeftAlone, Origin, Preview, Reach, RewindClient,
-    StageRequest,
+    Availability, ChangeKind, FileChange, LeftAlone, Origin, Preview, Progress, Reach,
+    RewindClient, StageRequest,
 };
 use bezel_session_types::EntryId;
 
@@ -251,8 +251,8 @@ fn short(file: &FileChange) -> String {
     };
     match file.origin {
         Origin::Named => what,
-        Origin::Command => format!("{what} · changed while a command ran"),
-        Origin::Crash => format!("{what} · changed around a crash"),
+        Origin::Command => format!("{what} · by a command"),
+        Origin::Crash => format!("{what} · around a crash"),
     }
 }
 
@@ -275,7 +275,12 @@ fn is_unavailable(context: &TuiContext, rewind: &RewindClient) -> bool {
     let state = rewind.state().get();
     match &state.availability {
         Availability::Available if !state.loaded => {
-            let text = "the checkpoints are still being read; try again in a moment";
+            let text = match state.progress {
+                Some(Progress { done, total }) => format!(
+                    "a rewind that was cut off is being finished: {done} of {total} are written"
+                ),
+                None => "the checkpoints are still being read; try again in a moment".to_owned(),
+            };
             context.ui.toast(Toast::info(text));
             true
         }

@@ -239,7 +239,7 @@ async fn a_message_is_chosen_its_difference_read_and_its_files_put_back() {
         "Put 1 file back, the conversation stays",
         "Both, and also the 1 file edited since",
         "src/parser.rs",
-        "changes +1 −1 · changed while a command ran",
+        "changes +1 −1 · by a command",
         "Left alone",
     ] {
         assert!(

@@ -21,6 +21,8 @@ pub(crate) const TEMPORARY: &str = ".bezel-rewind-";
 const TOLD: usize = 50;
 /// Files that are synced one by one.
 const FEW: usize = 32;
+/// Directories that are synced one by one: each costs little after the first.
+const MANY_FOLDERS: usize = 500;
 /// Files that wait for their names at once, and their bytes.
 const MOST_READY: usize = 2_000;
 const MOST_BYTES: usize = 256 * 1024 * 1024;
@@ -337,11 +339,11 @@ fn is_directory(node: &Option<Node>) -> bool {
 
 /// Has names that came and went on disk.
 fn sync_directories(root: &Path, moves: &[Move]) {
-    if moves.len() > FEW && sync_file_system(root) {
-        return;
-    }
     let folders = moves.iter().map(|step| step.path.parent());
     let folders: BTreeSet<_> = folders.collect();
+    if folders.len() > MANY_FOLDERS && sync_file_system(root) {
+        return;
+    }
     for folder in folders {
         let folder = folder.map_or(root.to_owned(), |folder| folder.within(root));
         // One that is gone has its name gone from the one above, which is among them or as it was.

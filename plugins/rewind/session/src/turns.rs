@@ -194,7 +194,7 @@ impl Rewinder {
 
     /// No further call belongs to the turn. What has not ended by now never ran.
     pub(crate) fn end_turn(&mut self) -> Result<(), Failure> {
-        if !self.turns.last().is_some_and(|turn| !turn.ended) {
+        if self.turns.last().is_none_or(|turn| turn.ended) {
             return Ok(());
         }
         self.brackets = Brackets::default();

@@ -29,6 +29,9 @@ use crate::hooks::{
 use crate::requests::{OpenRequestsError, SubmitError, WaitError};
 use crate::sessions::{HostedSession, SessionsError};
 
+/// Entries, and whether there are more.
+pub type EntryPage = (Vec<Entry>, bool);
+
 /// The session behind [`crate::Agent`].
 pub trait AgentBackend: Send + Sync {
     /// See [`crate::Agent::identity`].
@@ -75,7 +78,7 @@ pub trait AgentBackend: Send + Sync {
         &self,
         _after: EntryId,
         _limit: usize,
-    ) -> BoxFuture<'_, Result<Option<(Vec<Entry>, bool)>, LaneError>> {
+    ) -> BoxFuture<'_, Result<Option<EntryPage>, LaneError>> {
         let lacking = self.capabilities().lacking(Capability::Navigate);
         async move { Err(lacking.into()) }.boxed()
     }

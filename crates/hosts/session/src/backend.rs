@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
+use bezel_api_session::backend::{
+    AgentBackend, AnyHook, EntryPage, HookGuard, LaneBackend, RequestsBackend,
+};
 use bezel_api_session::{
     AgentEvent, Capabilities, Capability, ForkError, ForkPlan, LaneError, LedgerTotals,
     OpenRequestsError, SessionIdentity, ToolDraft,
@@ -115,7 +117,7 @@ impl AgentBackend for HostAgent {
         &self,
         after: EntryId,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Option<(Vec<Entry>, bool)>, LaneError>> {
+    ) -> BoxFuture<'_, Result<Option<EntryPage>, LaneError>> {
         let tree = self.harness.tree();
         let page = match tree.leaf(&LaneName::main()) {
             Some(tip) => tree.path_after(&tip, &after, limit),

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_api_session::backend::{AgentBackend, AnyHook, HookGuard, LaneBackend, RequestsBackend};
+use bezel_api_session::backend::{
+    AgentBackend, AnyHook, EntryPage, HookGuard, LaneBackend, RequestsBackend,
+};
 use bezel_api_session::{
     Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, Departure, EventBody,
     ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, OpenRequestsError,
@@ -373,7 +375,7 @@ impl AgentBackend for Backend {
         &self,
         after: EntryId,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Option<(Vec<Entry>, bool)>, LaneError>> {
+    ) -> BoxFuture<'_, Result<Option<EntryPage>, LaneError>> {
         let entries = self.0.lock().entries.clone();
         let place = entries.iter().position(|entry| entry.id == after);
         let page = place.map(|place| {

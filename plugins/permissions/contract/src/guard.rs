@@ -9,9 +9,12 @@ use bezel_rpc::LocalService;
 /// link followed on the way.
 pub type MayRead = dyn Fn(&Path) -> bool + Send + Sync;
 
+/// What gives out the judgement for one searched directory.
+type Below = dyn Fn(&Path) -> Arc<MayRead> + Send + Sync;
+
 /// Judges what a search finds below a directory. That the call may look into the directory itself was judged
 /// before it ran.
-pub struct ReadGuard(Box<dyn Fn(&Path) -> Arc<MayRead> + Send + Sync>);
+pub struct ReadGuard(Box<Below>);
 
 impl LocalService for ReadGuard {
     const ID: &'static str = "read-guard";

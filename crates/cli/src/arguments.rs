@@ -40,6 +40,9 @@ pub struct OpenArguments {
     /// The directory to work in
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
+    /// The agent of a new session; the configured one, else `build`, when left out
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
     /// What the agent may do unasked in a new session; `ask` when left out
     #[arg(long, value_name = "MODE", value_enum)]
     pub permission_mode: Option<Permission>,
@@ -69,6 +72,8 @@ pub enum Command {
         #[command(subcommand)]
         command: SessionCommand,
     },
+    /// List the agents that there are here, and what is wrong with their files
+    Agents(AgentsArguments),
     /// List the models that are configured
     Models(ModelsArguments),
     /// Show and check the configuration
@@ -143,6 +148,9 @@ pub struct RunArguments {
     /// The directory to work in
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
+    /// The agent of a new session; the configured one, else `build`, when left out
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
     /// What the agent may do unasked; `auto` when left out
     #[arg(long, value_name = "MODE", value_enum)]
     pub permission_mode: Option<Permission>,
@@ -503,6 +511,17 @@ pub struct AnswerArguments {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which agents to list.
+#[derive(Debug, Args)]
+pub struct AgentsArguments {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The directory whose agents are listed
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub cwd: Option<PathBuf>,
 }
 
 /// Which models to list.

@@ -1,5 +1,6 @@
 //! The bezel command: arguments and deployment.
 
+mod agents;
 mod arguments;
 mod commands;
 mod config;
@@ -46,6 +47,7 @@ fn run(arguments: Arguments) -> Outcome {
         Some(Command::Serve(arguments)) => commands::serve::run(arguments),
         Some(Command::Attach(arguments)) => commands::attach::run(arguments),
         Some(Command::Access { server, command }) => commands::access::run(server, command),
+        Some(Command::Agents(arguments)) => commands::agents::run(arguments),
         Some(Command::Models(arguments)) => commands::models::run(arguments),
         Some(Command::Config { command }) => commands::config::run(command),
         Some(Command::Doctor(arguments)) => commands::doctor::run(arguments),

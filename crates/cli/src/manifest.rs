@@ -27,6 +27,8 @@ pub struct Chosen {
     pub model: Option<ModelRef>,
     /// How much it reasons; none while the configured level serves.
     pub thinking: Option<ThinkingLevel>,
+    /// The agent; none while the configured one serves.
+    pub agent: Option<String>,
     /// What the agent may do unasked.
     pub permission_mode: PermissionMode,
 }
@@ -110,6 +112,7 @@ pub fn session(config: &Config, paths: &Paths, session: &Chosen) -> Manifest {
         json!({
             "model": session.model.as_ref().or(configured.as_ref()),
             "thinking": thinking,
+            "chosen": session.model.is_some(),
             "configured_providers": config.providers.keys().collect::<Vec<_>>(),
         }),
     );
@@ -140,6 +143,11 @@ pub fn session(config: &Config, paths: &Paths, session: &Chosen) -> Manifest {
     );
     tell(
         &mut manifest,
+        "agents",
+        json!({ "agent": session.agent, "configured": config.agent }),
+    );
+    tell(
+        &mut manifest,
         "permissions",
         json!({
             "mode": session.permission_mode,
@@ -158,7 +166,11 @@ pub fn tui(config: &Config, session: &Chosen) -> Manifest {
     tell(
         &mut manifest,
         "sessions",
-        json!({ "model": session.model, "permission_mode": session.permission_mode }),
+        json!({
+            "model": session.model,
+            "agent": session.agent,
+            "permission_mode": session.permission_mode,
+        }),
     );
     manifest
 }
@@ -300,7 +312,7 @@ mod tests {
         let models = &session.entry("models").unwrap().config;
         assert_eq!(
             *models,
-            json!({ "model": { "provider": "a", "model_id": "b" }, "thinking": "high", "configured_providers": [] })
+            json!({ "model": { "provider": "a", "model_id": "b" }, "thinking": "high", "chosen": false, "configured_providers": [] })
         );
         assert!(server.entry("models").unwrap().config.is_null());
     }
@@ -316,7 +328,7 @@ mod tests {
         let models = &session.entry("models").unwrap().config;
         assert_eq!(
             *models,
-            json!({ "model": { "provider": "c", "model_id": "d" }, "thinking": "low", "configured_providers": [] })
+            json!({ "model": { "provider": "c", "model_id": "d" }, "thinking": "low", "chosen": true, "configured_providers": [] })
         );
     }
 }

@@ -22,7 +22,7 @@ use crate::config::{self, Config, Sources};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::manifest::{self, Chosen};
 use crate::paths::{Paths, create_private};
-use crate::{keys, logging, setup, telemetry};
+use crate::{agents, keys, logging, setup, telemetry};
 
 /// Bytes that a start may have at most: a shell's environment and a little more.
 const MOST: u64 = 64 * 1024 * 1024;
@@ -133,13 +133,17 @@ async fn host(process: &Process, start: WorkerStart, tree: WorkerTree) -> Outcom
         flags: Vec::new(),
     };
     let config = config::load(&sources, manifest::plugins)?.config;
+    let agents = agents::places(&sources)?;
     create_private(&start.output).map_err(Failure::failed)?;
     let chosen = Chosen {
         model: start.model,
         thinking: start.thinking_level,
+        agent: start.agent,
         permission_mode: start.permission_mode,
     };
     let mut manifest = manifest::session(&config, paths, &chosen);
+    let directories = json!({ "directories": agents.directories });
+    manifest::tell(&mut manifest, "agents", directories);
     let project = config::project_file(&start.directory);
     let project = project.unwrap_or_else(|| start.directory.join(".bezel/config.toml"));
     // What the policy compares when somebody opens the session later.

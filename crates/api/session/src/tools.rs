@@ -9,12 +9,14 @@ use bezel_session_types::{Access, Tool, ToolError, ToolInvocation, ToolOutput, T
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+type Allows = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 type Wrap = Arc<dyn Fn(Arc<dyn Tool>) -> Arc<dyn Tool> + Send + Sync>;
 
 /// Tools under construction.
 pub struct ToolDraft {
     names: Names<Arc<dyn Tool>>,
     wrappers: Vec<(String, PluginId, u64, Wrap)>,
+    restrictions: Vec<Allows>,
 }
 
 /// What makes a tool the same tool: its base registration and its wrappers' in order. A rebuild that
@@ -66,6 +68,11 @@ impl ToolDraft {
         self.names.remove(name)
     }
 
+    /// Leaves out every tool that `allows` says no to, whoever sets it and whether before or after this.
+    pub fn restrict(&mut self, allows: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        self.restrictions.push(Arc::new(allows));
+    }
+
     /// The names so far, in order.
     pub fn list(&self) -> Vec<String> {
         self.names.names().map(str::to_owned).collect()
@@ -90,6 +97,7 @@ impl Draft for ToolDraft {
         ToolDraft {
             names: Names::new("tool"),
             wrappers: Vec::new(),
+            restrictions: Vec::new(),
         }
     }
 
@@ -98,8 +106,13 @@ impl Draft for ToolDraft {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<ToolSet, DraftError> {
+        let restrictions = self.restrictions;
+        let allowed = |name: &str| restrictions.iter().all(|allows| allows(name));
         let mut tools = Vec::new();
         for (name, named) in self.names.finish(problems) {
+            if !allowed(&name) {
+                continue;
+            }
             validate(&name, &named.plugin, named.value.as_ref())?;
             let base = Arc::as_ptr(&named.value).cast::<()>() as usize as u64;
             let identity = ToolIdentity(vec![named.registration, base]);
@@ -112,6 +125,7 @@ impl Draft for ToolDraft {
         }
         for (name, plugin, registration, wrap) in self.wrappers {
             match tools.iter_mut().find(|tool| tool.name == name) {
+                None if !allowed(&name) => {}
                 None => problems.push(Problem::Failed(DraftError {
                     plugin,
                     message: format!("it wraps tool `{name}`, which no plugin sets"),

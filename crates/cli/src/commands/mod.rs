@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub mod access;
+pub mod agents;
 mod asked;
 pub mod attach;
 pub mod config;

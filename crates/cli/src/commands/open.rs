@@ -21,7 +21,7 @@ use crate::daemon::{self, Status};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::manifest::{self, Chosen};
 use crate::setup::{Setup, environment, untrusted_notice};
-use crate::{keys, logging, standalone, telemetry};
+use crate::{agents, keys, logging, standalone, telemetry};
 
 /// Opens the interface. Where nothing could answer a prompt it plays the tour instead, with or without a
 /// terminal.
@@ -36,6 +36,7 @@ pub fn run(arguments: OpenArguments) -> Outcome {
     let answers = keys::anything_answers(&loaded.config, &environment())
         || setup.paths.credentials().exists();
     let plain = arguments == OpenArguments::default();
+    let places = agents::places(&setup.sources(Vec::new()))?;
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let meant = match (plain, answers) {
             (false, _) => "these options are for",
@@ -62,8 +63,20 @@ pub fn run(arguments: OpenArguments) -> Outcome {
         (None, true) => LaunchSession::Last,
         (None, false) => LaunchSession::New,
     };
+    let is_new = matches!(session, LaunchSession::New);
+    if arguments.agent.is_some() && !is_new {
+        return Err(Failure::usage(anyhow!(agents::OF_NEW_SESSIONS)));
+    }
+    if is_new {
+        let catalogue = bezel_dist_session::agents(&places.directories);
+        let begins = agents::beginning(&loaded.config, arguments.agent.as_deref());
+        agents::check(&catalogue, begins)?;
+    }
     if let Some(file) = &loaded.untrusted {
         tell(&untrusted_notice(file));
+    }
+    if let Some(directory) = &places.untrusted {
+        tell(&agents::untrusted_notice(directory));
     }
     // A new session that nothing answers but the tour begins with it.
     let prompt = match session {
@@ -72,7 +85,10 @@ pub fn run(arguments: OpenArguments) -> Outcome {
     };
     let (launch, chosen) = (
         launch(&setup, session, prompt.to_owned()),
-        chosen(&loaded, model, arguments.permission_mode),
+        Chosen {
+            agent: arguments.agent,
+            ..chosen(&loaded, model, arguments.permission_mode)
+        },
     );
     if arguments.standalone {
         let server = standalone::start(&setup.paths, &loaded.config, Vec::new())?;
@@ -102,6 +118,7 @@ pub fn chosen(loaded: &Loaded, model: Option<ModelRef>, permission: Option<Permi
     Chosen {
         model,
         thinking: None,
+        agent: None,
         permission_mode: permission.map_or(PermissionMode::Ask, PermissionMode::from),
     }
 }

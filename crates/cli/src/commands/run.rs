@@ -25,7 +25,7 @@ use crate::config::{Loaded, Permission};
 use crate::connect::{Joined, join_chosen, join_through};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::setup::{Setup, environment, untrusted_notice};
-use crate::{logging, manifest, standalone, telemetry};
+use crate::{agents, logging, manifest, standalone, telemetry};
 
 /// Bytes of a prompt at most.
 const MOST: usize = 8 * 1024 * 1024;
@@ -58,8 +58,26 @@ pub fn run(arguments: RunArguments) -> Outcome {
         let what = "--permission-mode belongs to a new session; one that goes on keeps the mode that it began with";
         return Err(Failure::usage(anyhow!(what)));
     }
+    let is_new = arguments.which == WhichSession::default();
+    if arguments.agent.is_some() && !is_new {
+        return Err(Failure::usage(anyhow!(agents::OF_NEW_SESSIONS)));
+    }
     let prompt = prompt(&arguments.prompt)?;
     let options = options(&setup, &loaded, &arguments, prompt)?;
+    if here {
+        let places = agents::places(&setup.sources(Vec::new()))?;
+        let catalogue = bezel_dist_session::agents(&places.directories);
+        if is_new {
+            let begins = agents::beginning(&loaded.config, arguments.agent.as_deref());
+            agents::check(&catalogue, begins)?;
+        }
+        if let Some(directory) = &places.untrusted {
+            tell(&agents::untrusted_notice(directory));
+        }
+        for problem in catalogue.problems() {
+            tell(&agents::warning(problem));
+        }
+    }
     if let Some(file) = &loaded.untrusted {
         tell(&untrusted_notice(file));
     }
@@ -175,7 +193,12 @@ fn options(
         .permission_mode
         .or(loaded.config.permission_mode)
         .unwrap_or(UNATTENDED);
-    let choice = choice(&arguments.which, model.clone(), permission);
+    let choice = choice(
+        &arguments.which,
+        model.clone(),
+        arguments.agent.clone(),
+        permission,
+    );
     let here = arguments.server.server.is_none();
     let directory = match here {
         true => setup.directory.clone(),
@@ -227,12 +250,18 @@ fn picture(file: &Path) -> Outcome<Picture> {
 }
 
 /// The session that the flags ask for.
-pub fn choice(which: &WhichSession, model: Option<ModelRef>, permission: Permission) -> Choice {
+pub fn choice(
+    which: &WhichSession,
+    model: Option<ModelRef>,
+    agent: Option<String>,
+    permission: Permission,
+) -> Choice {
     match (&which.session, which.resume) {
         (Some(id), _) => Choice::Id(id.clone()),
         (None, true) => Choice::Newest,
         (None, false) => Choice::New {
             model,
+            agent,
             permission_mode: permission.into(),
         },
     }

@@ -49,6 +49,7 @@ pub fn run(arguments: TourArguments) -> Outcome {
         let chosen = Chosen {
             model: Some(model),
             thinking: None,
+            agent: None,
             permission_mode: PermissionMode::Full,
         };
         let launch = launch(&here, LaunchSession::New, PROMPT.to_owned());
@@ -68,6 +69,7 @@ pub fn run(arguments: TourArguments) -> Outcome {
             pictures: Vec::new(),
             choice: Choice::New {
                 model: Some(model),
+                agent: None,
                 permission_mode: PermissionMode::Full,
             },
             directory: work.display().to_string(),

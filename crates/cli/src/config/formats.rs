@@ -30,6 +30,11 @@ pub(super) fn check(format: &str, text: &str) -> Result<(), Mismatch> {
             "a header name",
             "letters, digits and `-` only",
         ),
+        "agent" => (
+            is_agent(text),
+            "the name of an agent",
+            "1 to 64 of a-z, 0-9 and `-`; `bezel agents` lists what there is",
+        ),
         "action" => return action(text),
         "chord" => return chord(text),
         _ => (true, "", ""),
@@ -59,6 +64,12 @@ fn action(text: &str) -> Result<(), Mismatch> {
         expected: "an action: read, edit, shell, web, external_directory or the name of another tool",
         hint: format!("what you mean is the action \"{shared}\""),
     })
+}
+
+fn is_agent(text: &str) -> bool {
+    let fits =
+        |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
+    (1..=64).contains(&text.len()) && text.bytes().all(fits)
 }
 
 fn is_variable(text: &str) -> bool {

@@ -15,6 +15,9 @@ pub struct Config {
     pub model: Option<String>,
     /// How much the model reasons in a new session.
     pub thinking: Option<Thinking>,
+    /// The agent that a new session runs; `build` when left out.
+    #[schemars(extend("format" = "agent"))]
+    pub agent: Option<String>,
     /// The colours of the terminal interface.
     pub theme: Theme,
     /// What the agent may do unasked in a new session. Left out, `bezel` asks and `bezel run` is `auto`.

@@ -5,6 +5,7 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+mod agents;
 mod archiving;
 mod configuration;
 mod deaths;

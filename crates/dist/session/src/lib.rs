@@ -19,6 +19,7 @@ pub fn facets() -> Vec<SessionFacet> {
         bezel_files_session::facet(),
         bezel_blobs_session::facet(),
         bezel_permissions_session::facet(),
+        bezel_agents_session::facet(),
         bezel_rewind_session::facet(),
         bezel_policy_session::facet(),
         bezel_sessions_session::facet(),
@@ -35,7 +36,7 @@ pub fn manifest_entries() -> Vec<ManifestEntry> {
     let entries = facets().into_iter().map(|facet| {
         let id = facet.plugin().as_str();
         let mut entry = match id {
-            "accounts" | "providers" | "models" | "tools" | "permissions" | "chat"
+            "accounts" | "providers" | "models" | "tools" | "permissions" | "agents" | "chat"
             | "transcript" => ManifestEntry::required(id, version),
             _ => ManifestEntry::optional(id, version),
         };
@@ -46,6 +47,11 @@ pub fn manifest_entries() -> Vec<ManifestEntry> {
     });
     entries.collect()
 }
+
+pub use bezel_agents_session::{
+    AgentDirectory, Catalogue as AgentCatalogue, DEFAULT as DEFAULT_AGENT, Origin as AgentOrigin,
+    read as agents,
+};
 
 /// A provider that is there without configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@ pub fn facets() -> Vec<TuiFacet> {
         bezel_sessions_tui::facet(),
         bezel_models_tui::facet(),
         bezel_permissions_tui::facet(),
+        bezel_agents_tui::facet(),
         bezel_accounts_tui::facet(),
         bezel_tools_tui::facet(),
         bezel_question_tui::facet(),

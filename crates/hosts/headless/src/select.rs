@@ -18,6 +18,8 @@ pub enum Choice {
     New {
         /// The model to begin with, instead of the configured one.
         model: Option<ModelRef>,
+        /// The agent that it runs, instead of the configured one.
+        agent: Option<String>,
         /// What the agent may do unasked.
         permission_mode: PermissionMode,
     },
@@ -135,6 +137,7 @@ pub(crate) async fn choose(
         Choice::Newest => Ok((newest_session(cx, link, directory).await?, false)),
         Choice::New {
             model,
+            agent,
             permission_mode,
         } => {
             let management: SessionManagementClient = link.server().use_service();
@@ -143,6 +146,7 @@ pub(crate) async fn choose(
                 directory: directory.to_owned(),
                 environment: Some(environment.clone()),
                 model: model.clone(),
+                agent: agent.clone(),
                 permission_mode: *permission_mode,
                 ..CreateSession::default()
             };

@@ -8,8 +8,8 @@ use bezel_api_session::backend::{
 };
 use bezel_api_session::{
     Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, Departure, EventBody,
-    ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError, OpenRequestsError,
-    Outcome, PromptError, SessionIdentity, ToolApproval, ToolCallView,
+    FacetError, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError,
+    OpenRequestsError, Outcome, PromptError, RunPass, SessionIdentity, ToolApproval, ToolCallView,
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::{
@@ -82,12 +82,16 @@ impl Record {
 }
 
 impl FakeAgent {
-    /// A session in `directory`, started from a shell with `environment`.
-    pub fn new(directory: &std::path::Path, environment: BTreeMap<String, String>) -> Arc<Self> {
+    /// A session in `directory`, started from a shell with `environment`, or begun by the session `parent_id`.
+    pub fn new(
+        directory: &std::path::Path,
+        environment: BTreeMap<String, String>,
+        parent_id: Option<SessionId>,
+    ) -> Arc<Self> {
         Arc::new(FakeAgent {
             identity: SessionIdentity {
                 session_id: SessionId::new("session-under-test"),
-                parent_id: None,
+                parent_id,
                 workspace_id: WorkspaceId::new("workspace-under-test"),
                 directory: directory.to_owned(),
                 output_directory: directory.join(".output"),
@@ -197,6 +201,22 @@ impl FakeAgent {
     /// Why a facet retired the worker.
     pub fn retired(&self) -> Option<String> {
         self.lock().retired.clone()
+    }
+
+    /// Runs the hooks before a pass as the harness does: in order, until one refuses.
+    pub async fn before_pass(&self, cx: &Context) -> Result<(), FacetError> {
+        let hooks = self.lock().hooks.clone();
+        for (.., hook) in hooks {
+            let AnyHook::BeforePass(hook) = hook else {
+                continue;
+            };
+            let pass = RunPass {
+                operation: OperationId::new("operation"),
+                resumed: false,
+            };
+            hook(cx.clone(), pass).await?;
+        }
+        Ok(())
     }
 
     /// Runs the hooks before a tool as the harness does: in order, until one blocks.

@@ -21,6 +21,7 @@ use bezel_rpc::{
     AcceptedRole, Acceptor, Authenticate, Authenticated, Credential, Hello, Limits, Link,
     PeerIdentity, Refusal, Remote, Role, Router, ServiceTable,
 };
+use bezel_session_types::SessionId;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -58,6 +59,8 @@ pub struct FakeSessionOptions {
     pub grants: BTreeMap<&'static str, Vec<&'static str>>,
     /// Variables of the shell that started the session.
     pub environment: BTreeMap<String, String>,
+    /// The session that began this one.
+    pub parent_id: Option<SessionId>,
     /// Services of the server.
     pub server: ServiceTable,
     /// Plays with the session before the facets are set up.
@@ -75,7 +78,7 @@ impl FakeSession {
         options: FakeSessionOptions,
     ) -> Result<Self, AssemblyError> {
         let tasks = TaskScope::new();
-        let agent = FakeAgent::new(directory, options.environment);
+        let agent = FakeAgent::new(directory, options.environment, options.parent_id);
         if let Some(prepare) = options.prepare {
             prepare(&agent);
         }

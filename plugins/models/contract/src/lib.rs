@@ -1,11 +1,15 @@
 //! The models service: catalogue, configuration, refresh.
 
+mod agent;
+
 use std::collections::BTreeMap;
 
 use bezel_rpc::{Context, State, service};
 use bezel_session_types::{ModelRef, ModelSpec, ThinkingLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use agent::{AgentModel, ModelWish};
 
 /// The model choice of one session.
 #[service("models", version = "1.0")]

@@ -1,7 +1,7 @@
 //! A choice that somebody recorded from outside: the session follows it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bezel_api_session::{Lane, ProviderCatalogue};
 use bezel_context::Context;
@@ -19,6 +19,8 @@ pub(crate) struct Recorded {
     pub(crate) lane: Lane,
     /// Counts the changes that were carried.
     pub(crate) followed: Arc<AtomicU64>,
+    /// Whether somebody chose the model for this session.
+    pub(crate) chosen: Arc<AtomicBool>,
     /// The choice that the record had when it was looked at last.
     pub(crate) seen: Option<(Option<ModelRef>, ThinkingLevel)>,
 }
@@ -54,6 +56,7 @@ impl Recorded {
             return;
         }
         self.followed.fetch_add(1, Ordering::AcqRel);
+        self.chosen.store(true, Ordering::Release);
         let thinking = choice::thinking(&self.catalogue.current(), Some(&model), thinking);
         if current.model.as_ref() == Some(&model) && current.thinking_level == thinking {
             return;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bezel_api_session::{Availability, Lane, ProviderCatalogue, ProviderEntry};
@@ -24,6 +24,8 @@ pub(crate) struct ModelsService {
     pub(crate) record: SessionRecordClient,
     /// Counts the changes of the record's choice that the lane has followed.
     pub(crate) followed: Arc<AtomicU64>,
+    /// Whether somebody chose the model for this session.
+    pub(crate) chosen: Arc<AtomicBool>,
     /// Providers that a person configured.
     pub(crate) configured: BTreeSet<String>,
 }
@@ -124,6 +126,7 @@ impl ModelsService {
             // The record told of a choice meanwhile: this one or a later one. The last it tells of is the one.
             return Ok(());
         }
+        self.chosen.store(true, Ordering::Release);
         self.lane.set_model(Some(model.clone()), thinking);
         self.cell.update(cx, |state| {
             state.configuration.model = Some(model);

@@ -4,6 +4,7 @@
 //! servers that restart, and the first reply that is accepted counts.
 
 mod guard;
+mod limits;
 
 use bezel_rpc::{Context, State, service};
 pub use bezel_session_types::PermissionMode;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use crate::guard::{MayRead, ReadGuard};
+pub use crate::limits::{AgentLimits, Limits};
 
 /// The permissions of one session.
 #[service("permissions", version = "1.0")]
@@ -47,12 +49,22 @@ pub trait Permissions {
 pub struct PermissionsState {
     /// What the agent may do unasked.
     pub mode: PermissionMode,
+    /// The most that the session's agent may do unasked, whatever the mode; none where nothing but the mode binds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<PermissionMode>,
     /// What was approved for this session.
     pub session: Vec<Rule>,
     /// What was approved for the project, always.
     pub project: Vec<Rule>,
     /// What is wrong with the file that approvals are kept in, and what to do; none where nothing is.
     pub problem: Option<String>,
+}
+
+impl PermissionsState {
+    /// The mode that holds: the session's own, or what its agent may do at most where that is less.
+    pub fn effective(&self) -> PermissionMode {
+        self.limit.map_or(self.mode, |limit| self.mode.min(limit))
+    }
 }
 
 /// An ask that waits.

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_api_session::{ApproveTool, DurableRequests, ToolApproval, WaitError};
 use bezel_context::Context;
-use bezel_permissions_contract::{Ask, MayRead, PermissionMode, PermissionsState, Reply, Rule};
+use bezel_permissions_contract::{
+    AgentLimits, Ask, MayRead, PermissionMode, PermissionsState, Reply, Rule,
+};
 use bezel_rpc::StateCell;
 use bezel_session_types::{Access, InvocationId, SubmitOutcome};
 use serde_json::Value;
@@ -20,6 +22,7 @@ const MOST_TEXT: usize = 20_000;
 /// The decisions of one session.
 pub(crate) struct Approver {
     judge: Arc<Judge>,
+    limits: AgentLimits,
     cell: StateCell<PermissionsState>,
     requests: DurableRequests<Ask, Reply>,
     session: Approvals,
@@ -47,6 +50,7 @@ impl Drop for Waits<'_> {
 impl Approver {
     pub(crate) fn new(
         judge: Judge,
+        limits: AgentLimits,
         cell: StateCell<PermissionsState>,
         requests: DurableRequests<Ask, Reply>,
         session: Approvals,
@@ -54,6 +58,7 @@ impl Approver {
     ) -> Self {
         Approver {
             judge: Arc::new(judge),
+            limits,
             cell,
             requests,
             session,
@@ -278,7 +283,11 @@ impl Approver {
     async fn judge(&self, call: &Call) -> Verdict {
         let (judge, call) = (Arc::clone(&self.judge), call.clone());
         let state = self.cell.get();
-        let mode: PermissionMode = state.mode;
+        // Read where they are set: what is judged after a change is judged by it.
+        let limits = self.limits.get();
+        let mode: PermissionMode = limits
+            .mode
+            .map_or(state.mode, |limit| state.mode.min(limit));
         let approved: Vec<Rule> = state
             .session
             .iter()
@@ -288,6 +297,7 @@ impl Approver {
         // It asks the file system, which may be far away.
         let judged = tokio::task::spawn_blocking(move || {
             let approved = judge.rules(approved);
+            let judge = judge.limited(&limits.layers);
             let standing = Standing {
                 mode,
                 approved: &approved,

@@ -8,7 +8,8 @@ use bezel_api_session::{
     SessionFacet,
 };
 use bezel_permissions_contract::{
-    Ask, PendingAsk, PermissionMode, PermissionsClient, PermissionsState, ReadGuard, Reply, Rule,
+    AgentLimits, Ask, PendingAsk, PermissionMode, PermissionsClient, PermissionsState, ReadGuard,
+    Reply, Rule,
 };
 use bezel_sessions_contract::SessionRecordClient;
 use serde::Deserialize;
@@ -43,6 +44,7 @@ pub fn facet() -> SessionFacet {
     Facet::new("permissions", setup)
         .provides::<PermissionsClient>()
         .provides_local::<ReadGuard>()
+        .provides_local::<AgentLimits>()
         .requires::<SessionRecordClient>(Namespace::Server)
 }
 
@@ -61,8 +63,11 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         mode: config.mode,
         ..PermissionsState::default()
     });
+    let limits = AgentLimits::default();
+    cx.provide_local(Arc::new(limits.clone()));
     let approver = Arc::new(Approver::new(
         Judge::new(place, config.rules),
+        limits.clone(),
         cell.clone(),
         cx.durable_requests(&ASKS)?,
         // Beside the session's saved output, so that it goes with the session.
@@ -75,10 +80,26 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     approver.begin();
 
     let mode = cell.clone();
-    let prompt = cx.prompt.add(move |draft| {
-        if mode.get().mode == PermissionMode::Plan {
+    let prompt = Arc::new(cx.prompt.add(move |draft| {
+        if mode.get().effective() == PermissionMode::Plan {
             draft.set("plan mode", PLAN);
         }
+    }));
+    let (limited, limited_prompt) = (cell.clone(), Arc::clone(&prompt));
+    cx.own(limits.state().subscribe(move |limits, cx| {
+        limited.update(cx, |state| state.limit = limits.mode);
+        limited_prompt.changed();
+    }));
+    let (spawner, waiting) = (cx.spawner().clone(), Arc::clone(&approver));
+    cx.on_activate(move || async move {
+        spawner.spawn("agent limits", async move {
+            let mut changes = limits.state().watch();
+            loop {
+                changes.changed().await;
+                waiting.reconsider().await;
+            }
+        });
+        Ok(())
     });
     let of_all = Gathered::follow(
         &cx.session,

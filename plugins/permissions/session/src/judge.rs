@@ -90,6 +90,14 @@ impl Judge {
         }
     }
 
+    /// The same, bound also by what agents may do: each list of rules stands after the configured ones.
+    pub(crate) fn limited(&self, layers: &[Vec<Rule>]) -> Judge {
+        Judge {
+            place: self.place.clone(),
+            configured: self.configured.layered(layers, &self.place),
+        }
+    }
+
     /// Rules as they are meant in this session.
     pub(crate) fn rules(&self, rules: impl IntoIterator<Item = Rule>) -> Rules {
         Rules::new(rules, &self.place)

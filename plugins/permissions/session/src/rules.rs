@@ -11,7 +11,11 @@ use crate::place::{Place, Resolved};
 
 /// Rules that can be asked.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rules(Vec<Compiled>);
+pub(crate) struct Rules {
+    own: Vec<Compiled>,
+    /// Lists that each stand after the own ones; the strictest of what they say counts.
+    layers: Vec<Vec<Compiled>>,
+}
 
 #[derive(Debug, Clone)]
 struct Compiled {
@@ -33,11 +37,19 @@ pub(crate) enum Subject<'a> {
 impl Rules {
     /// Reads patterns of paths as they are meant in `place`.
     pub(crate) fn new(rules: impl IntoIterator<Item = Rule>, place: &Place) -> Self {
-        let compiled = |rule: Rule| Compiled {
-            path: PathPattern::new(&rule.resource, &place.real, place.home.as_deref()),
-            rule,
-        };
-        Rules(rules.into_iter().map(compiled).collect())
+        Rules {
+            own: compiled(rules, place),
+            layers: Vec::new(),
+        }
+    }
+
+    /// The same with lists that each stand after these.
+    pub(crate) fn layered(&self, layers: &[Vec<Rule>], place: &Place) -> Self {
+        let layer = |rules: &Vec<Rule>| compiled(rules.iter().cloned(), place);
+        Rules {
+            own: self.own.clone(),
+            layers: layers.iter().map(layer).collect(),
+        }
     }
 
     /// A rule that denies it, wherever it stands.
@@ -45,7 +57,8 @@ impl Rules {
         let denies = |compiled: &&Compiled| {
             compiled.rule.effect == Effect::Deny && compiled.matches(action, subject)
         };
-        self.0.iter().find(denies).map(|compiled| &compiled.rule)
+        let mut all = self.own.iter().chain(self.layers.iter().flatten());
+        all.find(denies).map(|compiled| &compiled.rule)
     }
 
     /// What the last rule that matches says; [`Self::denial`] goes before.
@@ -55,10 +68,25 @@ impl Rules {
 
     /// The last rule that matches and does not deny.
     pub(crate) fn deciding(&self, action: &str, subject: Subject<'_>) -> Option<&Rule> {
-        let last = self.0.iter().rev().find(|compiled| {
-            compiled.rule.effect != Effect::Deny && compiled.matches(action, subject)
+        let last = |rules: &[Compiled]| {
+            let says = |compiled: &Compiled| {
+                compiled.rule.effect != Effect::Deny && compiled.matches(action, subject)
+            };
+            rules.iter().rposition(says)
+        };
+        let own = last(&self.own).map(|at| &self.own[at].rule);
+        let layers = self.layers.iter().map(|layer| match last(layer) {
+            Some(at) => Some(&layer[at].rule),
+            None => own,
         });
-        last.map(|compiled| &compiled.rule)
+        // An ask is stricter than no word, which leaves it to the mode, and that is stricter than leave.
+        let strictness = |rule: &Option<&Rule>| match rule.map(|rule| rule.effect) {
+            Some(Effect::Deny) => 3,
+            Some(Effect::Ask) => 2,
+            None => 1,
+            Some(Effect::Allow) => 0,
+        };
+        layers.max_by_key(strictness).unwrap_or(own)
     }
 
     /// Whether one of them denies this action of anything.
@@ -75,13 +103,14 @@ impl Rules {
     }
 
     fn denying<'a>(&'a self, action: &'a str) -> impl Iterator<Item = &'a Rule> {
-        let rules = self.0.iter().map(|compiled| &compiled.rule);
+        let all = self.own.iter().chain(self.layers.iter().flatten());
+        let rules = all.map(|compiled| &compiled.rule);
         rules.filter(move |rule| rule.effect == Effect::Deny && matches_text(&rule.action, action))
     }
 
     /// Whether one of them is this very rule that allows, for one of these resources.
     pub(crate) fn name(&self, action: &str, resources: &[String]) -> bool {
-        self.0.iter().map(|compiled| &compiled.rule).any(|rule| {
+        self.own.iter().map(|compiled| &compiled.rule).any(|rule| {
             rule.effect == Effect::Allow
                 && rule.action == action
                 && resources.contains(&rule.resource)
@@ -92,6 +121,14 @@ impl Rules {
     pub(crate) fn allow(&self, action: &str, subject: Subject<'_>) -> bool {
         self.effect(action, subject) == Some(Effect::Allow)
     }
+}
+
+fn compiled(rules: impl IntoIterator<Item = Rule>, place: &Place) -> Vec<Compiled> {
+    let compiled = |rule: Rule| Compiled {
+        path: PathPattern::new(&rule.resource, &place.real, place.home.as_deref()),
+        rule,
+    };
+    rules.into_iter().map(compiled).collect()
 }
 
 impl Compiled {
@@ -219,6 +256,20 @@ mod tests {
         }
 
         #[test]
+        fn another_list_never_allows_more(
+            own in some_rules(), one in some_rules(), other in some_rules(), text in "[ab]{1,2}",
+        ) {
+            let configured = Rules::new(own, &place());
+            let allowed = |layers: &[Vec<Rule>]| {
+                let rules = configured.layered(layers, &place());
+                let subject = Subject::Text(&text, &[]);
+                rules.denial("shell", subject).is_none() && rules.allow("shell", subject)
+            };
+            let both = allowed(&[one.clone(), other]);
+            prop_assert!(allowed(&[one]) || !both);
+        }
+
+        #[test]
         fn more_forms_never_allow_more(rules in some_rules(), text in "[ab]{1,2}", form in "[ab]{1,2}") {
             let rules = Rules::new(rules, &place());
             let forms = [form];
@@ -227,6 +278,47 @@ mod tests {
                 rules.denial("shell", subject).is_none() && rules.allow("shell", subject)
             };
             prop_assert!(allowed(&[]) || !allowed(&forms));
+        }
+    }
+
+    #[test]
+    fn a_list_of_an_agent_stands_after_the_configured_rules_and_the_strictest_list_counts() {
+        let configured = Rules::new(
+            [
+                rule("shell", "git *", Effect::Ask),
+                rule("shell", "make *", Effect::Allow),
+                rule("shell", "rm *", Effect::Deny),
+            ],
+            &place(),
+        );
+        let free = vec![
+            rule("shell", "git *", Effect::Allow),
+            rule("shell", "ls *", Effect::Allow),
+            rule("shell", "rm *", Effect::Allow),
+        ];
+        let tight = vec![
+            rule("shell", "make *", Effect::Ask),
+            rule("shell", "ls -l", Effect::Deny),
+        ];
+        let alone = configured.layered(std::slice::from_ref(&free), &place());
+        let both = configured.layered(&[tight, free], &place());
+        let said = |rules: &Rules, text| {
+            let subject = Subject::Text(text, &[]);
+            match rules.denial("shell", subject) {
+                Some(_) => Some(Effect::Deny),
+                None => rules.effect("shell", subject),
+            }
+        };
+        for (text, alone_says, both_say) in [
+            ("git log", Some(Effect::Allow), Some(Effect::Ask)),
+            ("make all", Some(Effect::Allow), Some(Effect::Ask)),
+            ("ls", Some(Effect::Allow), None),
+            ("ls -l", Some(Effect::Allow), Some(Effect::Deny)),
+            ("rm x", Some(Effect::Deny), Some(Effect::Deny)),
+            ("other", None, None),
+        ] {
+            assert_eq!(said(&alone, text), alone_says, "{text}");
+            assert_eq!(said(&both, text), both_say, "{text}");
         }
     }
 

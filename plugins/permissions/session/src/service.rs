@@ -22,7 +22,7 @@ pub(crate) struct PermissionsService {
     pub(crate) of_all: Gathered<PendingAsk, PermissionsClient>,
     pub(crate) record: SessionRecordClient,
     /// What the model reads of the mode.
-    pub(crate) prompt: Contribution<PromptDraft>,
+    pub(crate) prompt: Arc<Contribution<PromptDraft>>,
 }
 
 impl Permissions for PermissionsService {

@@ -114,9 +114,13 @@ async fn set(
     mode: PermissionMode,
 ) -> CommandResult {
     permissions.set_mode(cx, mode).await?;
-    context
-        .ui
-        .toast(Toast::info(format!("{mode}: {}", mode::meaning(mode))));
+    let limit = permissions.state().get().limit;
+    context.ui.toast(match limit.filter(|limit| *limit < mode) {
+        Some(limit) => Toast::info(format!(
+            "{mode}, once the agent is another one: this one has `{limit}` at most"
+        )),
+        None => Toast::info(format!("{mode}: {}", mode::meaning(mode))),
+    });
     Ok(())
 }
 

@@ -6,13 +6,14 @@ use bezel_presentation::{StyledLine, StyledSpan};
 
 /// The mode, and that something is wrong with the approvals.
 pub(crate) fn line(state: &PermissionsState) -> StyledLine {
-    let role = match state.mode {
+    let mode = state.effective();
+    let role = match mode {
         PermissionMode::Plan => Role::AccentAlternate,
         PermissionMode::Ask | PermissionMode::AcceptEdits => Role::Muted,
         PermissionMode::Auto => Role::Accent,
         PermissionMode::Full => Role::Warning,
     };
-    let mut line = StyledLine::new(state.mode.as_str(), role);
+    let mut line = StyledLine::new(mode.as_str(), role);
     if state.problem.is_some() {
         line.push(StyledSpan::new(" approvals!", Role::Error));
     }

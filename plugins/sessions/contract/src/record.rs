@@ -32,6 +32,10 @@ pub trait SessionRecord {
         thinking_level: ThinkingLevel,
     ) -> Result<(), SessionError>;
 
+    /// Records the chosen agent; none for the configured one.
+    #[scope(operate)]
+    async fn switch_agent(&self, cx: &Context, agent: Option<String>) -> Result<(), SessionError>;
+
     /// Records what the agent may do unasked from now on.
     #[scope(operate)]
     async fn switch_permission_mode(

@@ -86,6 +86,13 @@ impl SessionRecord for Record {
         switched.map(|_| ()).map_err(words::error)
     }
 
+    async fn switch_agent(&self, cx: &Context, agent: Option<String>) -> Result<(), SessionError> {
+        let session = self.own(cx)?;
+        let managed = &self.fleet.managed;
+        let switched = managed.switch_agent(cx, &session.session_id, agent).await;
+        switched.map(|_| ()).map_err(words::error)
+    }
+
     async fn switch_permission_mode(
         &self,
         cx: &Context,

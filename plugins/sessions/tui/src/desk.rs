@@ -35,6 +35,8 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct SessionsConfig {
     /// The model that new sessions begin with, instead of the configured one.
     pub model: Option<ModelRef>,
+    /// The agent that new sessions run, instead of the configured one.
+    pub agent: Option<String>,
     /// What the agent may do unasked in new sessions.
     pub permission_mode: PermissionMode,
 }
@@ -251,6 +253,7 @@ impl Desk {
             directory: launch.directory.display().to_string(),
             environment: Some(self.environment()),
             model: config.model.clone(),
+            agent: config.agent.clone(),
             permission_mode: config.permission_mode,
             ..CreateSession::default()
         };

@@ -33,6 +33,7 @@ pub fn options(choice: Choice) -> HeadlessOptions {
 pub fn fresh() -> Choice {
     Choice::New {
         model: None,
+        agent: Some("plan".into()),
         permission_mode: PermissionMode::Plan,
     }
 }

@@ -49,6 +49,14 @@ impl SessionRecord for Record {
         Ok(())
     }
 
+    async fn switch_agent(
+        &self,
+        _cx: &Context,
+        _agent: Option<String>,
+    ) -> Result<(), SessionError> {
+        Ok(())
+    }
+
     async fn switch_permission_mode(
         &self,
         _cx: &Context,

@@ -12,6 +12,7 @@ fn descriptors() -> Vec<&'static ServiceDescriptor> {
     vec![
         bezel_access_contract::AccessClient::descriptor(),
         bezel_accounts_contract::AccountsClient::descriptor(),
+        bezel_agents_contract::AgentsClient::descriptor(),
         bezel_blobs_contract::BlobsClient::descriptor(),
         bezel_chat_contract::ChatClient::descriptor(),
         bezel_example_contract::TodosClient::descriptor(),

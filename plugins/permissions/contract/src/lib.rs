@@ -17,7 +17,7 @@ pub use crate::guard::{MayRead, ReadGuard};
 pub use crate::limits::{AgentLimits, Limits};
 
 /// The permissions of one session.
-#[service("permissions", version = "1.0")]
+#[service("permissions", version = "1.1")]
 pub trait Permissions {
     /// The mode and what was approved.
     fn state(&self) -> State<PermissionsState>;

@@ -9,6 +9,7 @@ use bezel_testkit::{FakeModelServer, Script, Turn, WireFormat};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 use crate::home::{Home, eventually};
+use crate::runs::chat;
 
 /// A terminal with a program in it.
 struct Terminal {
@@ -208,6 +209,33 @@ async fn the_process_of_an_open_session_can_be_started_again() {
     });
     terminal.wait_for("Ask for a change");
     assert_eq!(terminal.leave(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_agent_is_chosen_with_a_key_while_a_turn_runs_and_is_kept() {
+    let waits = serde_json::json!({ "command": "until [ -e go ]; do sleep 0.02; done" });
+    let (server, home) = chat([
+        Turn::tool_calls([("bash", waits)]),
+        Turn::text("It went on."),
+        Turn::text("Once more."),
+    ])
+    .await;
+    let mut terminal = Terminal::open(&home, &["--permission-mode", "full"]);
+    terminal.wait_for("Ask for a change");
+    terminal.type_in("begin\r");
+    terminal.wait_for("until [ -e go ]");
+    terminal.type_in("\t");
+    terminal.wait_for("Looks and plans");
+    std::fs::write(home.project().join("go"), "").unwrap();
+    terminal.wait_for("It went on.");
+    let calls = server.calls();
+    assert!(!calls[0].system.contains("planning agent"));
+    assert!(calls[1].system.contains("planning agent"));
+    assert!(calls[1].system.contains("You are in plan mode"));
+    assert_eq!(terminal.leave(), 0);
+    home.run(&["server", "stop"]).succeeded();
+    home.run(&["run", "--continue", "and now"]).succeeded();
+    assert!(server.calls()[2].system.contains("planning agent"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

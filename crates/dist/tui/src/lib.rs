@@ -102,6 +102,7 @@ mod tests {
             "ctrl+x n",
             "ctrl+x m",
             "ctrl+x a",
+            "ctrl+x g",
             "alt+up",
             "shift+enter",
             "pageup",

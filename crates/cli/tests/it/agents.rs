@@ -1,10 +1,11 @@
 //! Agents over real processes: what the model is given, what a restart keeps, which files count.
 
-use bezel_testkit::{ModelCall, Turn};
+use bezel_testkit::{FakeModelServer, ModelCall, Script, Turn, WireFormat};
 use serde_json::{Value, json};
 
 use crate::home::Home;
-use crate::runs::chat;
+use crate::runs::{chat, home_with};
+use crate::subagents::{is_child, result};
 
 const REVIEW: &str = "---\ndescription: Reads what changed\nmode: primary\ntools: [read, grep, bash]\npermissions:\n  \
     - {action: shell, resource: 'touch *', effect: deny}\n---\nYou are the reviewer of this project.\n";
@@ -146,4 +147,38 @@ async fn a_session_whose_agent_is_gone_runs_nothing_and_says_why() {
     assert_ne!(done.status, Some(0), "{done:#?}");
     assert!(done.stderr.contains("no agent `review`"), "{done:#?}");
     assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subagent_has_its_own_agent_and_no_more_than_the_one_that_began_it() {
+    let script = Script::respond(|call| {
+        let begun = json!({ "description": "look", "prompt": "CHILD: look", "agent": "helper" });
+        match (is_child(call), result(call)) {
+            (true, None) => Turn::tool_calls([("bash", json!({ "command": "touch made" }))]),
+            (true, Some(result)) => Turn::text(&format!("I was told: {result}")),
+            (false, None) => Turn::tool_calls([("subagent", begun)]),
+            (false, Some(result)) => Turn::text(&result),
+        }
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    let lead = REVIEW.replace("bash]", "bash, subagent]");
+    write(&home, "b/agents/lead.md", &lead);
+    write(
+        &home,
+        "b/agents/helper.md",
+        "---\nmode: subagent\ntools:\n  read: false\npermissions: allow\n---\nYou help.\n",
+    );
+    let done = home.run(&["run", "--agent", "lead", "look"]);
+    assert!(
+        done.succeeded().stdout.contains("`shell touch *`"),
+        "{done:#?}"
+    );
+    assert!(!home.project().join("made").exists());
+    let calls = server.calls();
+    let child = calls.iter().find(|call| is_child(call)).unwrap();
+    let mut given = tools(child);
+    given.sort_unstable();
+    assert_eq!(given, ["bash", "grep"]);
+    assert!(child.system.contains("You help.") && !child.system.contains("the reviewer"));
 }

@@ -9,12 +9,14 @@ use crate::runs::home_with;
 
 const TASK: &str = "CHILD: count the files";
 
-fn is_child(call: &ModelCall) -> bool {
+/// Whether a request is a subagent's.
+pub fn is_child(call: &ModelCall) -> bool {
     call.parts()
         .any(|part| matches!(part, SeenPart::Text(text) if text.starts_with("CHILD:")))
 }
 
-fn result(call: &ModelCall) -> Option<String> {
+/// The result of a tool call in a request.
+pub fn result(call: &ModelCall) -> Option<String> {
     call.parts().find_map(|part| match part {
         SeenPart::ToolResult { text, .. } => Some(text.clone()),
         _ => None,

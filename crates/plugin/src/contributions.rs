@@ -82,6 +82,7 @@ impl<D: Draft> Clone for Registry<D> {
     }
 }
 
+type Follower<D> = Box<dyn Fn(&Arc<<D as Draft>::Output>) + Send + Sync>;
 type Callback<D> = Arc<dyn Fn(&mut D) + Send + Sync>;
 
 struct Shared<D: Draft> {
@@ -95,6 +96,7 @@ struct State<D: Draft> {
     next: u64,
     contributions: Vec<Entry<D>>,
     problems: Vec<Problem>,
+    followers: Vec<(u64, Follower<D>)>,
 }
 
 struct Entry<D: Draft> {
@@ -118,6 +120,7 @@ impl<D: Draft> Registry<D> {
             next: 1,
             contributions: Vec::new(),
             problems: Vec::new(),
+            followers: Vec::new(),
         };
         Registry(Arc::new(Shared {
             state: Mutex::new(state),
@@ -150,6 +153,24 @@ impl<D: Draft> Registry<D> {
         self.0.published.subscribe()
     }
 
+    /// Calls `follower` with the current result, and with each one after it as it is published: whoever changes a
+    /// contribution finds the change carried when that returns. It must be quick and use no registry.
+    #[must_use]
+    pub fn follow(
+        &self,
+        follower: impl Fn(&Arc<D::Output>) + Send + Sync + 'static,
+    ) -> Following<D> {
+        let mut state = self.0.lock();
+        let id = state.next;
+        state.next += 1;
+        follower(&self.current());
+        state.followers.push((id, Box::new(follower)));
+        Following {
+            registry: Arc::downgrade(&self.0),
+            id,
+        }
+    }
+
     /// What the last rebuild found.
     pub fn problems(&self) -> Vec<Problem> {
         self.0.lock().problems.clone()
@@ -172,7 +193,11 @@ impl<D: Draft> Shared<D> {
                 Ok(output) => {
                     problems.extend(failed.into_iter().map(Problem::Failed));
                     state.problems = problems;
-                    self.published.send_replace(Arc::new(output));
+                    let output = Arc::new(output);
+                    self.published.send_replace(Arc::clone(&output));
+                    for (_, follower) in &state.followers {
+                        follower(&output);
+                    }
                     return;
                 }
                 Err(error) => {
@@ -208,6 +233,25 @@ fn replay<D: Draft>(
         })?;
     }
     draft.finish(problems)
+}
+
+/// A follower of a registry, until this is dropped.
+pub struct Following<D: Draft> {
+    registry: Weak<Shared<D>>,
+    id: u64,
+}
+
+impl<D: Draft> Drop for Following<D> {
+    fn drop(&mut self) {
+        if let Some(registry) = self.registry.upgrade() {
+            let mut state = registry.lock();
+            let at = state.followers.iter().position(|(id, _)| *id == self.id);
+            let removed = at.map(|at| state.followers.remove(at));
+            // What a follower holds may itself end a contribution.
+            drop(state);
+            drop(removed);
+        }
+    }
 }
 
 /// A facet's side of one kind of contribution.

@@ -19,7 +19,7 @@ pub use assembly::{AssembleOptions, Assembled, AssemblyError, FacetReport, Facet
 pub use bezel_kernel::{BoxError, Deadlines, Failure, Phase, Scope};
 pub use bezel_rpc::LocalService;
 pub use contributions::{
-    Contribution, Contributions, Draft, DraftError, Named, Names, Problem, Registry,
+    Contribution, Contributions, Draft, DraftError, Following, Named, Names, Problem, Registry,
 };
 pub use facet::{Facet, FacetError, Namespace, ServiceNeed};
 pub use graph::GraphError;

@@ -1,7 +1,7 @@
 //! The harness behind the facets' handles.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use bezel_api_session::backend::{
     AgentBackend, AnyHook, EntryPage, HookGuard, LaneBackend, RequestsBackend,
@@ -10,9 +10,9 @@ use bezel_api_session::{
     AgentEvent, Capabilities, Capability, ForkError, ForkPlan, LaneError, LedgerTotals,
     OpenRequestsError, SessionIdentity, ToolDraft,
 };
-use bezel_context::{Context, Spawner, Task};
+use bezel_context::Context;
 use bezel_harness::{AppendError, ChannelId, ForkRequest, ForkScope, Harness};
-use bezel_plugin::Registry;
+use bezel_plugin::{Following, Registry};
 use bezel_session_types::{Entry, EntryId, LaneName};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -44,9 +44,9 @@ pub(crate) struct HostAgent {
     pub(crate) bus: Arc<Bus>,
     pub(crate) main: Arc<HostLane>,
     pub(crate) tools: Registry<ToolDraft>,
-    pub(crate) spawner: Spawner,
-    /// Holds the registry that it follows, and so ends only when it is told.
-    pub(crate) following_tools: OnceLock<Task<()>>,
+    /// Carries every change of the tools into the harness as it is made; taken out when the session closes.
+    // A plain mutex: held to put it in or take it out.
+    pub(crate) following_tools: Mutex<Option<Following<ToolDraft>>>,
     pub(crate) retired: watch::Sender<Option<String>>,
 }
 

@@ -1,11 +1,10 @@
 //! The harness as the engine of a session.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bezel_api_session::{Engine, EngineError, EngineSession, EngineStart, ToolDraft};
+use bezel_api_session::{Engine, EngineError, EngineSession, EngineStart};
 use bezel_context::{Context, Spawner};
 use bezel_harness::{EventKind, Harness, HarnessConfig, HarnessOptions, OpenLane, Store};
-use bezel_plugin::Registry;
 use bezel_session_types::LaneName;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -69,8 +68,7 @@ fn open(start: EngineStart, config: HarnessConfig) -> Result<Arc<HostAgent>, Eng
         bus,
         main,
         tools,
-        spawner,
-        following_tools: OnceLock::new(),
+        following_tools: Mutex::default(),
         retired,
     }))
 }
@@ -78,12 +76,18 @@ fn open(start: EngineStart, config: HarnessConfig) -> Result<Arc<HostAgent>, Eng
 impl EngineSession for HostAgent {
     fn go_on<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, ()> {
         async move {
-            let current = sources::tools(&self.tools.current());
-            self.harness.set_tools(Arc::new(current));
-            self.following_tools.get_or_init(|| {
-                let follow = follow_tools(self.harness.clone(), self.tools.clone());
-                self.spawner.spawn("tool registry", follow)
-            });
+            let harness = self.harness.clone();
+            let following = self
+                .tools
+                .follow(move |set| harness.set_tools(Arc::new(sources::tools(set))));
+            let before = {
+                let mut current = self
+                    .following_tools
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                current.replace(following)
+            };
+            drop(before);
             // What was recorded to wait, or held by an interrupt, waits on.
             let goes_on = |found: &&OpenLane| found.operation_id.is_some() || found.resume;
             for found in self.harness.opened().iter().filter(goes_on) {
@@ -101,9 +105,14 @@ impl EngineSession for HostAgent {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        if let Some(following) = self.following_tools.get() {
-            following.abort();
-        }
+        let following = {
+            let mut current = self
+                .following_tools
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            current.take()
+        };
+        drop(following);
         self.harness.close().boxed()
     }
 }
@@ -124,13 +133,4 @@ fn follow_queue(
         }
     });
     receiver
-}
-
-async fn follow_tools(harness: Harness, registry: Registry<ToolDraft>) {
-    let mut changes = registry.watch();
-    changes.mark_unchanged();
-    while changes.changed().await.is_ok() {
-        let set = Arc::clone(&changes.borrow_and_update());
-        harness.set_tools(Arc::new(sources::tools(&set)));
-    }
 }

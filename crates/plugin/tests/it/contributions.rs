@@ -213,3 +213,32 @@ proptest! {
         })?;
     }
 }
+
+#[tokio::test]
+async fn a_follower_has_each_result_when_the_change_returns_and_none_after_it_has_ended() {
+    let word: Arc<Mutex<&str>> = Arc::new(Mutex::new("1"));
+    let reads = Arc::clone(&word);
+    let changing: Add =
+        Arc::new(move |draft| draft.0.set("a", (*reads.lock().unwrap()).to_owned()));
+    let (mut host, registry, kept) =
+        host(vec![("changing", changing), ("gone", set("b", "2"))]).await;
+    let seen: Arc<Mutex<Vec<Result_>>> = Arc::default();
+    let sees = Arc::clone(&seen);
+    let following = registry.follow(move |result| sees.lock().unwrap().push((**result).clone()));
+    let change = |to: &'static str| {
+        *word.lock().unwrap() = to;
+        kept.lock().unwrap()[0].changed();
+    };
+    let counts = || seen.lock().unwrap().len();
+    assert_eq!(counts(), 1, "the current one at once");
+    change("3");
+    assert_eq!(seen.lock().unwrap()[1][0].1, "3");
+    change("");
+    assert_eq!(counts(), 2, "what is not complete is not published");
+    change("4");
+    host.assembled.remove("gone").await;
+    assert_eq!(seen.lock().unwrap()[3].len(), 1);
+    drop(following);
+    change("5");
+    assert_eq!(counts(), 4);
+}

@@ -64,7 +64,9 @@ impl Hold {
                 Ok(_) => state.wake,
                 Err(Stop::Closed) => false,
                 Err(error) => {
-                    lane.fault(open(&state), &error);
+                    let stopped = open(&state);
+                    state.stopped = stopped.clone().map(|id| (id, error.to_string().into()));
+                    lane.fault(stopped, &error);
                     false
                 }
             };
@@ -160,6 +162,7 @@ impl Lane {
             running.link(&trace);
         }
         state.running = Some(running);
+        state.stopped = None;
         self.core.set_phase(state, Some(RunPhase::Preparing));
     }
 

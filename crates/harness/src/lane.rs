@@ -129,6 +129,7 @@ impl Lane {
         let snapshot = LaneSnapshot {
             tip: state.tip.clone(),
             state: state.run_state(),
+            stopped: state.stopped.clone(),
             queued: state.queued(),
             message: state.message.clone(),
             calls: state.calls.clone(),

@@ -50,6 +50,8 @@ pub(crate) struct LaneState {
     pub(crate) found: bool,
     /// What runs it.
     pub(crate) running: Option<Running>,
+    /// The operation that stands where its last pass stopped, and why it did; none while something runs.
+    pub(crate) stopped: Option<(OperationId, Arc<str>)>,
     /// Somebody asked for one more pass.
     pub(crate) wake: bool,
     /// The entries that the model sees, oldest first, while something runs.
@@ -106,6 +108,8 @@ pub struct LaneSnapshot {
     pub tip: Option<EntryId>,
     /// What goes on.
     pub state: RunState,
+    /// The operation that stands where its last pass in this process stopped, and why it did.
+    pub stopped: Option<(OperationId, Arc<str>)>,
     /// Messages that wait, in order of admission.
     pub queued: Arc<[QueuedMessage]>,
     /// The answer that comes in now.

@@ -195,6 +195,11 @@ impl LaneBackend for HostLane {
                 .queued
                 .iter()
                 .any(|queued| queued.operation_id == *operation);
+            if let Some((stopped_at, why)) = watch.snapshot.stopped.filter(|_| !runs)
+                && stopped_at == *operation
+            {
+                return Ok(stopped(stopped_at, &why));
+            }
             if !runs && !waits {
                 return Err(LaneError::UnknownOperation(operation.clone()));
             }

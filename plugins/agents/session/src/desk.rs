@@ -170,8 +170,9 @@ impl Desk {
         if let Some(limits) = limits {
             limits.set(standing.limits());
         }
-        outlets.tools.changed();
+        // A request keeps the prompt that it was built with for as long as the tools are the same.
         outlets.prompt.changed();
+        outlets.tools.changed();
         let model = outlets.model.as_ref().and_then(|local| local.get().ok());
         if let (Some(model), Bound::Known(own)) = (model, &standing.own) {
             model.set(ModelWish {

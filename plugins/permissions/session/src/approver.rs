@@ -268,9 +268,13 @@ impl Approver {
 
     /// What a search of a directory may look into, as it stands now.
     pub(crate) fn may_search(&self, directory: &Path) -> Arc<MayRead> {
-        let (judge, state) = (Arc::clone(&self.judge), self.cell.get());
+        let (state, limits) = (self.cell.get(), self.limits.get());
+        let judge = self.judge.limited(&limits.layers);
         let approved = judge.rules(state.session.iter().chain(&state.project).cloned());
-        let (mode, root) = (state.mode, judge.resolve(directory));
+        let mode = limits
+            .mode
+            .map_or(state.mode, |limit| state.mode.min(limit));
+        let root = judge.resolve(directory);
         Arc::new(move |file| {
             let standing = Standing {
                 mode,

@@ -117,7 +117,7 @@ async fn a_worker_that_dies_while_a_subagent_works_goes_on_with_the_same_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_interrupts_the_parent_interrupts_the_child_that_it_waits_for() {
+async fn opencode_33_who_interrupts_the_parent_interrupts_the_child_that_it_waits_for() {
     let (_server, home) = world(json!({}), |_| {
         Turn::tool_calls([(
             "bash",
@@ -184,6 +184,50 @@ async fn a_background_subagent_tells_its_end_in_a_message_that_enters_the_conver
             .then_some(shown)
     });
     assert!(parent.contains("There are 42."), "{parent}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subagent_runs_as_the_agent_that_is_named_and_an_unknown_one_is_refused_with_those_there_are()
+ {
+    let (server, home) = world(json!({ "agent": "explore" }), |_| {
+        Turn::text("There are 42.")
+    })
+    .await;
+    let done = home.run(&["run", "how many files?"]);
+    assert!(
+        done.succeeded().stdout.contains("There are 42."),
+        "{done:#?}"
+    );
+    assert_eq!(child_of(&home)["agent"], "explore");
+    let calls = server.calls();
+    let child = calls.iter().find(|call| is_child(call)).unwrap();
+    assert!(
+        !child.tools.iter().any(|tool| tool.name == "write"),
+        "it only looks"
+    );
+    let parent = calls.iter().find(|call| !is_child(call)).unwrap();
+    let offered = parent
+        .tools
+        .iter()
+        .find(|tool| tool.name == "subagent")
+        .unwrap();
+    assert!(
+        offered.description.contains("- explore: "),
+        "{}",
+        offered.description
+    );
+    let (_server, home) = world(json!({ "agent": "explorer" }), |_| Turn::text("never")).await;
+    let done = home.run(&["run", "how many files?"]);
+    let said = &done.succeeded().stdout;
+    assert!(
+        said.contains("there is no agent `explorer`") && said.contains("explore"),
+        "{said}"
+    );
+    assert!(
+        sessions(&home)
+            .iter()
+            .all(|session| !session["parent_id"].is_string())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bezel_api_tui::{Answer, Ask as Dialog, AskOption, Toast, TuiContext, Ui};
 use bezel_context::{CancelHandle, Context};
-use bezel_permissions_contract::{Ask, PendingAsk, PermissionsClient, Reply};
+use bezel_permissions_contract::{PendingAsk, PermissionsClient, Reply};
 use bezel_rpc::{AttachmentState, State};
 use bezel_session_types::{InvocationId, SubmitOutcome};
 use tokio::sync::Notify;
@@ -62,7 +62,7 @@ fn waiting(asks: &State<Vec<PendingAsk>>, attachment: &State<AttachmentState>) -
 
 /// Asks until the reply is taken, or is no longer wanted.
 async fn ask(cx: &Context, ui: &Ui, permissions: &PermissionsClient, pending: PendingAsk) {
-    let (dialog, replies) = dialog(&pending.request);
+    let (dialog, replies) = dialog(&pending);
     loop {
         let Some(answer) = ui.ask(cx, dialog.clone()).await else {
             return;
@@ -94,8 +94,13 @@ async fn ask(cx: &Context, ui: &Ui, permissions: &PermissionsClient, pending: Pe
 }
 
 /// The dialog, and what its options mean.
-fn dialog(ask: &Ask) -> (Dialog, Vec<Reply>) {
-    let mut dialog = Dialog::new(format!("May `{}` run?", ask.tool), body::markdown(ask));
+fn dialog(pending: &PendingAsk) -> (Dialog, Vec<Reply>) {
+    let ask = &pending.request;
+    let title = match pending.asker {
+        Some(_) => format!("May `{}` of a subagent run?", ask.tool),
+        None => format!("May `{}` run?", ask.tool),
+    };
+    let mut dialog = Dialog::new(title, body::markdown(ask));
     let mut replies = vec![Reply::Once];
     dialog = dialog.option(AskOption::new("Once").key('y'));
     if !ask.covers.is_empty() {

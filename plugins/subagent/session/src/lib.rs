@@ -13,8 +13,9 @@ mod background;
 mod follow;
 mod tool;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bezel_agents_contract::AgentCatalogue;
 use bezel_api_session::{EventBody, Facet, FacetError, SessionContext, SessionFacet};
 use bezel_context::Context;
 use bezel_session_types::RunOutcome;
@@ -47,6 +48,7 @@ impl Default for SubagentConfig {
 pub fn facet() -> SessionFacet {
     Facet::new("subagent", setup)
         .requires::<SessionChildrenClient>(bezel_api_session::Namespace::Server)
+        .optional_local::<AgentCatalogue>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
@@ -56,9 +58,13 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         return Ok(());
     }
     let subagents = Arc::new(Subagents::new(&cx, config));
-    let tool = Arc::new(SubagentTool::new(Arc::clone(&subagents)));
-    cx.tools
-        .add(move |draft| draft.set(TOOL, Arc::clone(&tool) as Arc<_>));
+    let offered = Arc::new(Mutex::new(Arc::new(SubagentTool::new(Arc::clone(
+        &subagents,
+    )))));
+    let shown = Arc::clone(&offered);
+    let contribution = cx
+        .tools
+        .add(move |draft| draft.set(TOOL, Arc::clone(&lock(&shown)) as Arc<_>));
 
     let (ending, spawner) = (Arc::clone(&subagents), cx.spawner().clone());
     cx.agent.events().subscribe(move |events| {
@@ -75,6 +81,9 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     });
     let facet = cx.clone();
     cx.on_activate(move || async move {
+        // Which agents there are is known from now on.
+        *lock(&offered) = Arc::new(SubagentTool::new(Arc::clone(&subagents)));
+        contribution.changed();
         let spawner = facet.spawner().clone();
         spawner.spawn(
             "background subagents",
@@ -83,4 +92,8 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         Ok(())
     });
     Ok(())
+}
+
+fn lock(tool: &Mutex<Arc<SubagentTool>>) -> MutexGuard<'_, Arc<SubagentTool>> {
+    tool.lock().unwrap_or_else(PoisonError::into_inner)
 }

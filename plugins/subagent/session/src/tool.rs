@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_api_session::{Lane, LaneError, SessionContext, Sessions, SessionsError};
+use bezel_agents_contract::{AgentCatalogue, AgentSummary};
+use bezel_api_session::{Lane, LaneError, Local, SessionContext, Sessions, SessionsError};
 use bezel_context::{Context, Spawner};
 use bezel_session_types::{
-    Access, CommandId, Delivery, ExecutionMode, InvocationId, OperationId, Replay, RunOutcome,
-    SessionId, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec, UserMessage,
+    Access, CommandId, Delivery, ExecutionMode, InvocationId, ModelRef, OperationId, Replay,
+    RunOutcome, SessionId, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec, UserMessage,
 };
 use bezel_sessions_contract::{CreateChild, SessionSummary};
 use bezel_subagent_contract::{SubagentDetails, SubagentStatus};
@@ -42,6 +43,7 @@ pub(crate) struct Subagents {
     lane: Lane,
     spawner: Spawner,
     config: SubagentConfig,
+    catalogue: Option<Local<AgentCatalogue>>,
     turns: Arc<Semaphore>,
     // A plain mutex: held to look up or change, never across an await.
     awaited: Mutex<HashMap<InvocationId, (OperationId, SessionId)>>,
@@ -63,6 +65,7 @@ impl Subagents {
             spawner: cx.spawner().clone(),
             turns: Arc::new(Semaphore::new(config.max_running.max(1))),
             config,
+            catalogue: cx.use_local_optional::<AgentCatalogue>(),
             awaited: Mutex::default(),
         }
     }
@@ -81,6 +84,37 @@ impl Subagents {
         for child in children {
             if let Err(error) = self.sessions.interrupt(cx, &child).await {
                 tracing::warn!(session = %child, %error, "a subagent could not be ended with its parent");
+            }
+        }
+    }
+
+    /// The agents that may work on a part; none where there is no catalogue, or not yet.
+    fn agents(&self) -> Vec<AgentSummary> {
+        let catalogue = self.catalogue.as_ref().and_then(|local| local.get().ok());
+        let all = catalogue.map(|catalogue| catalogue.list());
+        let mut agents = all.unwrap_or_default();
+        agents.retain(|agent| agent.mode.is_subagent());
+        agents
+    }
+
+    /// The model that a named agent works with, where its definition says one.
+    fn model_of(&self, agent: &str) -> Result<Option<ModelRef>, ToolError> {
+        if self.catalogue.is_none() {
+            // What there is the child's own host says.
+            return Ok(None);
+        }
+        let agents = self.agents();
+        match agents.iter().find(|known| known.name == agent) {
+            Some(known) => Ok(known.model.clone()),
+            None => {
+                let names: Vec<&str> = agents.iter().map(|known| known.name.as_str()).collect();
+                Err(ToolError::failed(format!(
+                    "The subagent was not begun: there is no agent `{agent}` for a part of the work; there are: {}. Leave `agent` out for one like you.",
+                    match names.is_empty() {
+                        true => "none".into(),
+                        false => names.join(", "),
+                    }
+                )))
             }
         }
     }
@@ -146,12 +180,21 @@ impl Subagents {
                 child
             }
         };
+        let agent = arguments.agent.clone().filter(|agent| !agent.is_empty());
+        let model = match (arguments.model()?, &agent) {
+            (None, Some(agent)) => self.model_of(agent)?,
+            (model, Some(agent)) => {
+                self.model_of(agent)?;
+                model
+            }
+            (model, None) => model,
+        };
         let options = CreateChild {
             parent_id: self.sessions.own().clone(),
             session_id: Some(child.clone()),
             title: Some(title(&arguments.description)).filter(|title| !title.is_empty()),
-            agent: arguments.agent.clone().filter(|agent| !agent.is_empty()),
-            model: arguments.model()?,
+            agent,
+            model,
             directory: None,
             permission_mode: None,
         };
@@ -256,6 +299,17 @@ fn failed(child: &SessionId, what: &str) -> ToolError {
     ))
 }
 
+fn description(agents: &[AgentSummary]) -> String {
+    let mut text = DESCRIPTION.trim().to_owned();
+    if !agents.is_empty() {
+        text.push_str("\n\nAgents:");
+    }
+    for agent in agents {
+        text.push_str(&format!("\n- {}: {}", agent.name, agent.description));
+    }
+    text
+}
+
 /// One line for lists.
 fn title(description: &str) -> String {
     let words: Vec<&str> = description.split_whitespace().collect();
@@ -273,7 +327,7 @@ impl SubagentTool {
         SubagentTool {
             spec: ToolSpec {
                 label: "Subagent".into(),
-                description: DESCRIPTION.trim().into(),
+                description: description(&subagents.agents()).into(),
                 parameters: Arc::new(parameters()),
                 execution_mode: ExecutionMode::Parallel,
                 replay: Replay::Safe,

@@ -51,6 +51,7 @@ impl Setup {
             directory: Some(self.directory.clone()),
             trust: self.paths.trust(),
             environment: environment(),
+            given: Vec::new(),
             flags,
         }
     }

@@ -19,12 +19,13 @@ use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{oneshot, watch};
 
+use crate::additions::Additions;
 use crate::config::Config;
 use crate::daemon::{self, LockError, ServerLock, StartLock};
 use crate::failure::{Failure, Outcome};
 use crate::manifest;
 use crate::paths::{Paths, create_private};
-use crate::worker::{self, Told};
+use crate::worker;
 
 /// A server in this process.
 pub struct Standalone {
@@ -44,7 +45,7 @@ struct Ready {
 }
 
 /// Starts a server that keeps its files under `paths`. Blocks until it is ready.
-pub fn start(paths: &Paths, config: &Config, told: Told) -> Outcome<Standalone> {
+pub fn start(paths: &Paths, config: &Config, additions: Additions) -> Outcome<Standalone> {
     create_private(&paths.data).map_err(Failure::failed)?;
     let lock = keep_servers_away(paths)?;
     let secret = secret();
@@ -61,7 +62,7 @@ pub fn start(paths: &Paths, config: &Config, told: Told) -> Outcome<Standalone> 
                 return;
             }
         };
-        runtime.block_on(serve(paths, config, told, token, sender, stopped));
+        runtime.block_on(serve(paths, config, additions, token, sender, stopped));
     })
     .context("cannot start the server's thread")
     .map_err(Failure::failed)?;
@@ -125,7 +126,7 @@ impl Drop for Standalone {
 async fn serve(
     paths: Paths,
     config: Config,
-    told: Told,
+    additions: Additions,
     token: LocalToken,
     ready: oneshot::Sender<Result<Ready, anyhow::Error>>,
     stopped: oneshot::Receiver<()>,
@@ -134,7 +135,7 @@ async fn serve(
         manifest: manifest::server(&config, None),
         facets: bezel_dist_server::facets(),
         paths: daemon::server_paths(&paths),
-        launcher: Arc::new(ThreadLauncher { paths, told }),
+        launcher: Arc::new(ThreadLauncher { paths, additions }),
         listener: None,
         local_token: Some(token),
         owner: daemon::owner(),
@@ -192,7 +193,7 @@ impl Connect for OnRuntime {
 /// Runs each worker on a thread of its own.
 struct ThreadLauncher {
     paths: Paths,
-    told: Told,
+    additions: Additions,
 }
 
 struct WorkerThread {
@@ -231,7 +232,7 @@ impl WorkerLauncher for ThreadLauncher {
                 handle: Handle::current(),
                 connect: server,
             });
-            let (paths, told) = (self.paths.clone(), self.told.clone());
+            let (paths, additions) = (self.paths.clone(), self.additions.clone());
             let (stop, asked) = watch::channel(End::No);
             let (sender, exit) = watch::channel(None);
             let session = start.session_id.clone();
@@ -241,7 +242,7 @@ impl WorkerLauncher for ThreadLauncher {
                     tracing::info!(target: "bezel", session = %start.session_id, left, "processes that a dead worker had left were ended");
                 }
                 let ended = match runtime() {
-                    Ok(runtime) => runtime.block_on(work(paths, start, connect, told, asked)),
+                    Ok(runtime) => runtime.block_on(work(paths, start, connect, additions, asked)),
                     Err(error) => Err(error),
                 };
                 sender.send_replace(Some(match ended {
@@ -270,10 +271,10 @@ async fn work(
     paths: Paths,
     start: WorkerStart,
     connect: Arc<dyn Connect>,
-    told: Told,
+    additions: Additions,
     mut asked: watch::Receiver<End>,
 ) -> Result<(), anyhow::Error> {
-    let session = match worker::start(&paths, start, connect, told).await {
+    let session = match worker::start(&paths, start, connect, additions).await {
         Ok(session) => session,
         Err(Failure::Message(_, error)) => return Err(error),
         Err(Failure::BrokenPipe) => return Ok(()),

@@ -18,6 +18,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::additions::Additions;
 use crate::config::{self, Config, Sources};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::manifest::{self, Chosen};
@@ -52,7 +53,7 @@ pub fn run() -> Outcome {
     runtime.block_on(async {
         let connect = dial_unix(paths.socket().map_err(Failure::failed)?);
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
-        let session = self::start(&paths, start, connect, Vec::new()).await?;
+        let session = self::start(&paths, start, connect, Additions::default()).await?;
         let reason = tokio::select! {
             reason = session.retired() => reason,
             _ = terminate.recv() => "it was asked to end".to_owned(),
@@ -62,28 +63,26 @@ pub fn run() -> Outcome {
     })
 }
 
-/// What single plugins are told besides their configuration.
-pub type Told = Vec<(&'static str, Value)>;
-
 /// Starts the session host of `start`, with the configuration that holds in its directory, and later those of
 /// its children.
 pub async fn start(
     paths: &Paths,
     mut start: WorkerStart,
     connect: Arc<dyn Connect>,
-    told: Told,
+    additions: Additions,
 ) -> Outcome<RunningSession> {
     let environment = start
         .environment
         .take()
         .map(|environment| environment.0)
         // Nobody's shell asked: what the server itself was started with.
+        .or_else(|| additions.environment.clone())
         .unwrap_or_else(setup::environment);
     let process = Arc::new(Process {
         paths: paths.clone(),
         environment,
         connect,
-        told,
+        additions,
     });
     let tree = WorkerTree::new(Arc::clone(&process) as Arc<dyn StartChild>);
     host(&process, start, tree).await
@@ -95,7 +94,7 @@ struct Process {
     /// Variables of the shell that started the root: a child has no shell of its own.
     environment: BTreeMap<String, String>,
     connect: Arc<dyn Connect>,
-    told: Told,
+    additions: Additions,
 }
 
 impl StartChild for Process {
@@ -123,13 +122,14 @@ async fn host(process: &Process, start: WorkerStart, tree: WorkerTree) -> Outcom
         paths,
         environment,
         connect,
-        told,
+        additions,
     } = process;
     let sources = Sources {
         user: paths.config.clone(),
         directory: Some(start.directory.clone()),
         trust: paths.trust(),
         environment: environment.clone(),
+        given: additions.given.clone(),
         flags: Vec::new(),
     };
     let config = config::load(&sources, manifest::plugins)?.config;
@@ -152,12 +152,12 @@ async fn host(process: &Process, start: WorkerStart, tree: WorkerTree) -> Outcom
         "telling_files": [&paths.config, &project, &paths.trust()],
     });
     manifest::tell(&mut manifest, "policy", telling);
-    for (plugin, what) in told {
-        manifest::tell(&mut manifest, plugin, what.clone());
-    }
+    additions.complete(&mut manifest);
+    let mut facets = bezel_dist_session::facets();
+    facets.extend(additions.facets.iter().cloned());
     let session = SessionHost::start(SessionHostOptions {
         manifest,
-        facets: bezel_dist_session::facets(),
+        facets,
         connect: Arc::clone(connect),
         hello: Hello {
             role: Role::Worker,

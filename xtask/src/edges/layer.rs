@@ -49,6 +49,7 @@ pub(crate) enum Layer {
     Dist(Side),
     Cli,
     Attach,
+    Sdk,
     Testkit,
     Contract,
     Facet(Side),
@@ -77,6 +78,7 @@ impl Layer {
             ["crates", "harness"] => Some(Self::Harness),
             ["crates", "cli"] => Some(Self::Cli),
             ["crates", "attach"] => Some(Self::Attach),
+            ["crates", "sdk"] => Some(Self::Sdk),
             // Tests alone: what they list is listed for nobody.
             ["crates", "testkit" | "behaviours"] => Some(Self::Testkit),
             ["crates", "api", side] => sided(Self::Api, side),

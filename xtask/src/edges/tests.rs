@@ -78,6 +78,7 @@ fn sound() -> Graph {
             ],
         ),
         ("crates/attach", &["dist-tui", "sockets"]),
+        ("crates/sdk", &["api-session", "host-headless"]),
         ("crates/testkit", &["rpc", "sockets", "harness"]),
     ] {
         graph.add(node(folder, listed));
@@ -182,6 +183,10 @@ fn arrows_that_point_up_or_aside_breach_arrows() {
         ("crates/cli", "chat-tui"),
         ("crates/attach", "dist-server"),
         ("crates/testkit", "attach"),
+        ("crates/testkit", "sdk"),
+        ("crates/attach", "sdk"),
+        ("crates/sdk", "host-server"),
+        ("crates/sdk", "sockets"),
     ] {
         let graph = with_arrow(folder, target);
         assert!(fallen(&graph).contains(&"arrows"), "{folder} -> {target}");

@@ -243,8 +243,8 @@ const RECORDS: &str = "bezel-sessions-contract";
 fn may_list(from: &Crate, to: &Crate) -> bool {
     use Layer::{
         Api, Attach, Cli, Context, Contract, Dist, Facet, Harness, Host, Kernel, Plugin,
-        Presentation, Rpc, RpcMacros, SessionTypes, Sockets, Store, Telemetry, Testkit, Unknown,
-        Xtask,
+        Presentation, Rpc, RpcMacros, Sdk, SessionTypes, Sockets, Store, Telemetry, Testkit,
+        Unknown, Xtask,
     };
     let target = to.layer();
     match from.layer() {
@@ -305,7 +305,19 @@ fn may_list(from: &Crate, to: &Crate) -> bool {
             target,
             Context | Rpc | Plugin | Sockets | Telemetry | Dist(Side::Tui) | Host(Side::Tui)
         ),
-        Testkit => !matches!(target, Cli | Attach | Dist(_) | Facet(_) | Telemetry),
+        // The deployment is the command's and not written twice; it hands facets to session hosts alone.
+        Sdk => matches!(
+            target,
+            Context
+                | Rpc
+                | Plugin
+                | SessionTypes
+                | Contract
+                | Cli
+                | Api(Side::Session)
+                | Host(Side::Headless)
+        ),
+        Testkit => !matches!(target, Cli | Attach | Sdk | Dist(_) | Facet(_) | Telemetry),
         Unknown => true,
     }
 }

@@ -11,6 +11,7 @@ use bezel_sessions_contract::{CreateSession, LaunchEnvironment, SessionManagemen
 use serde::Serialize;
 use serde_json::json;
 
+use crate::additions::Additions;
 use crate::arguments::ModelsArguments;
 use crate::commands::run::{runtime, tell};
 use crate::config::{Config, ProviderSettings};
@@ -34,7 +35,7 @@ pub fn run(arguments: ModelsArguments) -> Outcome {
     let server = standalone::start(
         &standalone::throwaway(&setup.paths, scratch.path()),
         &loaded.config,
-        Vec::new(),
+        Additions::default(),
     )?;
     let state = runtime()?.block_on(async {
         let cx = Context::background();

@@ -12,6 +12,7 @@ use bezel_rpc::{Connect, Credential};
 use bezel_session_types::{ModelRef, PermissionMode};
 use bezel_telemetry::Process;
 
+use crate::additions::Additions;
 use crate::arguments::{OpenArguments, TourArguments};
 use crate::commands::run::{is_piped_into, runtime, tell};
 use crate::commands::tour;
@@ -91,7 +92,7 @@ pub fn run(arguments: OpenArguments) -> Outcome {
         },
     );
     if arguments.standalone {
-        let server = standalone::start(&setup.paths, &loaded.config, Vec::new())?;
+        let server = standalone::start(&setup.paths, &loaded.config, Additions::default())?;
         let shown = show(
             &setup,
             &loaded.config,

@@ -20,6 +20,7 @@ use rustix::fs::FileType;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::additions::Additions;
 use crate::arguments::{RunArguments, WhichSession};
 use crate::config::{Loaded, Permission};
 use crate::connect::{Joined, join_chosen, join_through};
@@ -91,7 +92,7 @@ pub fn run(arguments: RunArguments) -> Outcome {
     let runtime = runtime()?;
     let json = arguments.json;
     if arguments.standalone {
-        let server = standalone::start(&setup.paths, &loaded.config, Vec::new())?;
+        let server = standalone::start(&setup.paths, &loaded.config, Additions::default())?;
         let outcome = runtime.block_on(async {
             let cx = Context::background();
             let joined = join_through(&cx, server.connect.clone(), server.credential.clone()).await;

@@ -10,6 +10,7 @@ use bezel_session_types::ModelRef;
 use bezel_sessions_contract::{LaunchEnvironment, PermissionMode};
 use serde_json::json;
 
+use crate::additions::Additions;
 use crate::arguments::TourArguments;
 use crate::commands::open::{launch, show};
 use crate::commands::run::{play, runtime};
@@ -44,7 +45,11 @@ pub fn run(arguments: TourArguments) -> Outcome {
     if !interactive {
         told["pace_ms"] = json!(0);
     }
-    let server = standalone::start(&here.paths, &config, vec![(manifest::STAND_IN, told)])?;
+    let server = standalone::start(
+        &here.paths,
+        &config,
+        Additions::telling(vec![(manifest::STAND_IN, told)]),
+    )?;
     let outcome = if interactive {
         let chosen = Chosen {
             model: Some(model),

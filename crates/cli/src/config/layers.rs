@@ -41,8 +41,19 @@ pub struct Sources {
     pub trust: PathBuf,
     /// The environment; other variables than [`VARIABLES`] are passed over.
     pub environment: BTreeMap<String, String>,
+    /// What whoever starts the hosts says, over all of these and in order.
+    pub given: Vec<Given>,
     /// Keys that flags set: the flag, the key, its text.
     pub flags: Vec<(&'static str, &'static str, String)>,
+}
+
+/// Configuration that is in no file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// What it is called where something in it is wrong, in place of a file's name.
+    pub name: String,
+    /// TOML, as in a file.
+    pub text: String,
 }
 
 /// Where a value came from.
@@ -141,6 +152,9 @@ pub fn load(
             reading.word(From::Variable(variable), key, text);
         }
     }
+    for given in &sources.given {
+        reading.text(Path::new(&given.name), given.text.clone());
+    }
     for (flag, key, text) in &sources.flags {
         reading.word(From::Flag(flag), key, text);
     }
@@ -226,6 +240,10 @@ impl Reading<'_> {
                 return;
             }
         };
+        self.text(file, text);
+    }
+
+    fn text(&mut self, file: &Path, text: String) {
         match check::check(file, &text, self.schema) {
             Ok(checked) => self.layers.push(Layer {
                 from: From::File {

@@ -12,7 +12,9 @@ mod types;
 
 pub use check::join;
 pub use diagnostic::nearest;
-pub use layers::{LoadError, Loaded, Origin, Sources, VARIABLES, load, project_file, project_of};
+pub use layers::{
+    Given, LoadError, Loaded, Origin, Sources, VARIABLES, load, project_file, project_of,
+};
 pub use trust::TrustStore;
 pub use types::{
     Config, Permission, ProviderSettings, ResumeWhen, Theme, Thinking, published_schema,

@@ -1,4 +1,4 @@
-//! Writes events: as JSON lines, or as the answer's text with the tools' activity beside it.
+//! Writes events: as JSON lines, as the answer's text with the tools' activity beside it, or to a program.
 
 use std::io::{self, Write};
 
@@ -11,10 +11,12 @@ pub enum Printer<'a> {
     /// One JSON object a line.
     Json {
         /// The lines.
-        out: &'a mut dyn Write,
+        out: &'a mut (dyn Write + Send + Sync),
     },
     /// Text for a person.
     Text(TextPrinter<'a>),
+    /// Each event as it is, to a program. An error says that nobody takes them any more.
+    Each(&'a mut (dyn FnMut(RunEvent) -> io::Result<()> + Send + Sync)),
 }
 
 /// Which of the two streams a person looks at directly.
@@ -28,8 +30,8 @@ pub struct Terminals {
 
 /// The answer's text on one stream, what the agent does on the other.
 pub struct TextPrinter<'a> {
-    out: &'a mut dyn Write,
-    activity: &'a mut dyn Write,
+    out: &'a mut (dyn Write + Send + Sync),
+    activity: &'a mut (dyn Write + Send + Sync),
     terminals: Terminals,
     /// Item and part that are being written.
     block: Option<(String, usize)>,
@@ -43,12 +45,16 @@ pub struct TextPrinter<'a> {
 
 impl<'a> Printer<'a> {
     /// Writes JSON lines.
-    pub fn json(out: &'a mut dyn Write) -> Self {
+    pub fn json(out: &'a mut (dyn Write + Send + Sync)) -> Self {
         Printer::Json { out }
     }
 
     /// Writes the answer to `out` and what the agent does to `activity`.
-    pub fn text(out: &'a mut dyn Write, activity: &'a mut dyn Write, terminals: Terminals) -> Self {
+    pub fn text(
+        out: &'a mut (dyn Write + Send + Sync),
+        activity: &'a mut (dyn Write + Send + Sync),
+        terminals: Terminals,
+    ) -> Self {
         Printer::Text(TextPrinter {
             out,
             activity,
@@ -63,7 +69,7 @@ impl<'a> Printer<'a> {
     /// Tells a person something that is no event of the run.
     pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
         match self {
-            Printer::Json { .. } => Ok(()),
+            Printer::Json { .. } | Printer::Each(_) => Ok(()),
             Printer::Text(printer) => printer.act(&format!("· {text}")),
         }
     }
@@ -77,6 +83,7 @@ impl<'a> Printer<'a> {
                 out.flush()
             }
             Printer::Text(text) => text.print(event),
+            Printer::Each(take) => take(event),
         }
     }
 }

@@ -15,7 +15,7 @@ mod sources;
 mod start;
 mod tree;
 
-pub use bezel_api_session::SessionIdentity;
+pub use bezel_api_session::{SessionFacet, SessionIdentity};
 pub use bezel_harness::{HarnessConfig, RetryConfig};
 pub use engine::HarnessEngine;
 pub use start::{RunningSession, SessionHost, SessionHostOptions, StartError};

@@ -1,0 +1,10 @@
+//! The SDK as a program uses it: real hosts in this process, a fake model behind them.
+
+mod refusals;
+mod sessions;
+mod tools;
+mod world;
+
+#[path = "../../examples/twenty_lines.rs"]
+#[expect(dead_code, reason = "its main is for the person's own model")]
+mod twenty_lines;

@@ -7,6 +7,7 @@ struct Shelf {
     number: usize,
 }
 
+/// Begins a session here, asks one thing in it, and ends.
 pub async fn ask(builder: Builder) -> Result<String, Error> {
     let tool = |shelf: Shelf, _| async move {
         let books = ["Emma, Persuasion", "Moby-Dick, Typee"];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use bezel_api_session::SessionFacet;
 use bezel_cli::embed::{self, Additions, Given, Paths, Scratch};
 use bezel_context::TaskScope;
 use bezel_session_types::{ModelRef, PermissionMode};
@@ -18,7 +19,7 @@ use crate::registry::{ProgramRuntime, Registry};
 use crate::tool::{IntoOutput, Tool, ToolCall};
 
 /// How an instance of Bezel starts. Made by [`Bezel::builder`].
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[must_use = "nothing starts before `start`"]
 pub struct Builder {
     home: Home,
@@ -29,9 +30,10 @@ pub struct Builder {
     model: Option<ModelRef>,
     allowed: Vec<String>,
     tools: Vec<Tool>,
+    plugins: Vec<SessionFacet>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 enum Home {
     #[default]
     Throwaway,
@@ -181,7 +183,9 @@ impl Builder {
         self
     }
 
-    /// Lets a tool run unasked, whatever its arguments are. What somebody's rules deny stays denied.
+    /// Lets a tool that does not say what it touches run unasked, whatever its arguments are. One that says it is
+    /// judged by that: rules for it are `[[permissions.rules]]` of the configuration. What somebody's rules deny stays
+    /// denied.
     pub fn allow(mut self, tool: &str) -> Self {
         self.allowed.push(tool.to_owned());
         self
@@ -205,6 +209,13 @@ impl Builder {
         self
     }
 
+    /// Adds a plugin of the program's own to every session: hooks, contributions, services. Its name must be one
+    /// that no plugin of the product has.
+    pub fn plugin(mut self, facet: SessionFacet) -> Self {
+        self.plugins.push(facet);
+        self
+    }
+
     /// Starts the hosts: a server, and a thread for each session that is opened. The program's tools run on the
     /// runtime that this is called on.
     pub async fn start(mut self) -> Result<Bezel, Error> {
@@ -220,8 +231,9 @@ impl Builder {
         let (paths, scratch) = paths(&self.home, self.user_config)?;
         let mut environment = embed::environment();
         environment.extend(self.keys);
+        self.plugins.push(registry.facet());
         let additions = Additions {
-            facets: vec![registry.facet()],
+            facets: self.plugins,
             given: self.given,
             environment: Some(environment.clone()),
             ..Additions::default()

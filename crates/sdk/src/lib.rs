@@ -38,6 +38,9 @@
 //! # }
 //! ```
 //!
+//! More than tools, hooks for example, is a facet of the program's own ([`Builder::plugin`]), written against
+//! [`session_api`] like those of the product.
+//!
 //! Where the agent needs a permission or asks a question, [`Prompt::on_permission`] and [`Prompt::on_question`]
 //! answer, or whoever reads [`Prompt::events`]; without any of them the prompt fails with what was asked. What has
 //! no method here is reached by its contract: [`Bezel::service`] and [`Session::service`].
@@ -54,6 +57,7 @@ mod session;
 mod tool;
 
 pub use bezel::Bezel;
+pub use bezel_api_session::{self as session_api, SessionFacet};
 pub use bezel_cli::embed::{EmbedError, PathsError};
 pub use bezel_context::Context;
 pub use bezel_host_headless::{

@@ -41,7 +41,7 @@ pub struct Prompt {
 /// A call that needs a permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionAsk {
-    /// The session that asks: the prompt's, or one that it began for a part of the work.
+    /// The prompt's session; the call may be of one that it began for a part of the work.
     pub session: SessionId,
     /// The tool that is called.
     pub tool: String,

@@ -1,6 +1,7 @@
 //! A tool of the program's own.
 
 use std::fmt::{self, Display};
+use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,8 +46,8 @@ pub struct ToolCall {
 
 /// What a tool's function may return: text, or an output with pictures and details.
 pub trait IntoOutput {
-    /// What the model reads.
-    fn into_output(self) -> ToolOutput;
+    /// What the model reads; an error where there is no way to write it.
+    fn into_output(self) -> Result<ToolOutput, ToolError>;
 }
 
 /// A value that the model reads as JSON, and renderers as the result's details.
@@ -76,21 +77,21 @@ impl Tool {
             object.remove("description");
         }
         let called = name.to_owned();
-        Self::with_schema(name, description, schema, move |input: Value, call| {
-            let ran = serde_json::from_value::<Input>(input).map(|input| run(input, call));
-            let called = called.clone();
-            async move {
-                match ran {
-                    Ok(ran) => ran
-                        .await
-                        .map(IntoOutput::into_output)
-                        .map_err(|error| format!("{error:#}")),
-                    Err(error) => Err(format!(
-                        "The arguments of `{called}` fit its schema and cannot be used: {error}. Call it again with others."
-                    )),
+        let run: Run = Arc::new(
+            move |input, call| match serde_json::from_value::<Input>(input) {
+                Ok(input) => {
+                    let ran = run(input, call);
+                    async move { ended(ran.await) }.boxed()
                 }
-            }
-        })
+                Err(error) => {
+                    let message = format!(
+                        "The arguments of `{called}` fit its schema and cannot be used: {error}. Call it again with others."
+                    );
+                    ready(Err(ToolError::failed(message))).boxed()
+                }
+            },
+        );
+        Self::of(name, description, schema, run)
     }
 
     /// A tool whose input is described by a JSON Schema of an object, and comes as JSON that fits it.
@@ -108,13 +109,12 @@ impl Tool {
     {
         let run: Run = Arc::new(move |input, call| {
             let ran = run(input, call);
-            async move {
-                let ran = ran.await;
-                ran.map(IntoOutput::into_output)
-                    .map_err(|error| ToolError::failed(format!("{error:#}")))
-            }
-            .boxed()
+            async move { ended(ran.await) }.boxed()
         });
+        Self::of(name, description, schema, run)
+    }
+
+    fn of(name: &str, description: &str, schema: Value, run: Run) -> Self {
         Tool {
             name: name.to_owned(),
             spec: ToolSpec {
@@ -175,6 +175,16 @@ impl Tool {
     }
 }
 
+/// What the model reads of how a function ended.
+fn ended<Output: IntoOutput, Failure: Display>(
+    ran: Result<Output, Failure>,
+) -> Result<ToolOutput, ToolError> {
+    match ran {
+        Ok(output) => output.into_output(),
+        Err(error) => Err(ToolError::failed(format!("{error:#}"))),
+    }
+}
+
 impl fmt::Debug for Tool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = formatter.debug_struct("Tool");
@@ -211,30 +221,30 @@ impl ToolCall {
 }
 
 impl IntoOutput for ToolOutput {
-    fn into_output(self) -> ToolOutput {
-        self
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(self)
     }
 }
 
 impl IntoOutput for String {
-    fn into_output(self) -> ToolOutput {
-        ToolOutput::text(self)
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text(self))
     }
 }
 
 impl IntoOutput for &str {
-    fn into_output(self) -> ToolOutput {
-        ToolOutput::text(self)
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text(self))
     }
 }
 
 impl<T: serde::Serialize> IntoOutput for Json<T> {
-    fn into_output(self) -> ToolOutput {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
         match serde_json::to_value(&self.0) {
-            Ok(value) => ToolOutput::text(value.to_string()).with_details(value),
-            Err(error) => {
-                ToolOutput::text(format!("the result cannot be written as JSON: {error}"))
-            }
+            Ok(value) => Ok(ToolOutput::text(value.to_string()).with_details(value)),
+            Err(error) => Err(ToolError::failed(format!(
+                "the tool ran, and its result cannot be written as JSON: {error}"
+            ))),
         }
     }
 }

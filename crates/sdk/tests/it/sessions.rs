@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use bezel_chat_contract::ChatClient;
 use bezel_sdk::{Bezel, Error, PromptError, QuestionResponse, RunEvent, Tool};
@@ -152,7 +153,7 @@ async fn what_a_stopped_instance_had_is_gone_and_what_is_asked_of_it_fails_with_
     let home = kept.ancestors().find(|path| path.join("data").is_dir());
     let home = home.unwrap().to_owned();
     bezel.stop().await.unwrap();
-    assert_eq!(threads(), Vec::<String>::new());
+    no_thread_is_left().await;
     assert!(!home.exists(), "{} is left", home.display());
     assert_eq!(project.path().read_dir().unwrap().count(), 0);
     let error = session.prompt("Go.").await.unwrap_err();
@@ -167,7 +168,7 @@ async fn an_instance_that_is_dropped_ends_as_well() {
     let session = bezel.session(project.path()).await.unwrap();
     session.prompt("Go.").await.unwrap();
     drop(bezel);
-    assert_eq!(threads(), Vec::<String>::new());
+    no_thread_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,6 +205,15 @@ async fn contracts_reach_whatever_has_no_method_here() {
     let nowhere = bezel.session(project.path().join("nowhere")).await;
     assert!(matches!(nowhere, Err(Error::Directory { .. })));
     bezel.stop().await.unwrap();
+}
+
+/// A session's thread says that it has ended, and then ends.
+async fn no_thread_is_left() {
+    let end = Instant::now() + Duration::from_secs(5);
+    while threads() != Vec::<String>::new() {
+        assert!(Instant::now() < end, "{:?} are left", threads());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// The threads of hosts in this process.

@@ -4,7 +4,8 @@ use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 
-use bezel_sdk::{Error, Json, PermissionMode, PromptError, Reply, Tool};
+use bezel_sdk::session_api::{BeforeTool, SessionContext};
+use bezel_sdk::{Error, Json, PermissionMode, PromptError, Reply, SessionFacet, Tool, ToolOutput};
 use bezel_testkit::{FakeModelServer, Script, Turn};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
@@ -266,6 +267,44 @@ async fn opencode_30_a_tool_that_does_not_say_what_it_touches_needs_a_permission
     let answer = session.prompt("Go.").on_permission(reject).await.unwrap();
     assert_eq!((answer.text(), runs.count()), ("No.", 1));
     assert!(results(&model.last_call())[0].0.contains("not that shelf"));
+    bezel.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opencode_30_hooks_of_a_plugin_hold_for_a_tool_of_the_program() {
+    let model = model([
+        call(json!({ "number": 1 })),
+        call(json!({ "number": 2 })),
+        Turn::text("ok"),
+    ])
+    .await;
+    let (runs, project) = (Runs::default(), project());
+    let careful = SessionFacet::new("careful", |cx: SessionContext| async move {
+        cx.agent.hooks().before_tool(|_, call| async move {
+            Ok(match call.arguments["number"].as_u64() {
+                Some(1) => BeforeTool::Block("shelf 1 is closed".into()),
+                _ => BeforeTool::Continue,
+            })
+        });
+        cx.agent.hooks().after_tool(|_, call, output| async move {
+            let text = format!("{} said {:?}", call.tool, output.content);
+            Ok(ToolOutput::text(text))
+        });
+        Ok(())
+    });
+    let builder = bezel(&model).plugin(careful);
+    let builder = builder.add_tool(shelf(&runs).touches_nothing());
+    let bezel = builder.start().await.unwrap();
+    let session = bezel.session(project.path()).await.unwrap();
+    session.prompt("Go.").await.unwrap();
+    assert_eq!(runs.count(), 1);
+    let all = model.calls();
+    assert!(results(&all[1])[0].0.contains("shelf 1 is closed"));
+    let told = &results(&all[2])[0].0;
+    assert!(
+        told.starts_with("shelf said") && told.contains("books of shelf 2"),
+        "{told}"
+    );
     bezel.stop().await.unwrap();
 }
 

@@ -1,5 +1,10 @@
 //! The SDK as a program uses it: real hosts in this process, a fake model behind them.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
+
 mod refusals;
 mod sessions;
 mod tools;

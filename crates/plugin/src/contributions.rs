@@ -1,14 +1,16 @@
 //! Contribution registries: many contributors, one result, rebuilt from the start each time.
 //!
 //! A registry replays ordered contributions over a fresh draft and publishes only a complete, validated
-//! result. Removing a contribution rebuilds; nothing runs an inverse mutation. A contribution that panics
-//! or fails validation keeps the previous result in place and marks its plugin.
+//! result. Contributions of one facet end together, with one rebuild; nothing runs an inverse mutation. A
+//! contribution that panics or fails validation keeps the previous result in place and marks its plugin.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use arc_swap::ArcSwap;
+use indexmap::IndexMap;
+use indexmap::map::Entry;
 use tokio::sync::watch;
 
 use crate::{FacetScope, PluginId};
@@ -20,6 +22,10 @@ pub trait Draft: Send + Sized + 'static {
 
     /// An empty draft.
     fn new() -> Self;
+
+    /// Before the first contribution: what was published last, whose entries may be known to be valid still, and
+    /// how many contributions come.
+    fn prepare(&mut self, _previous: &Arc<Self::Output>, _contributions: usize) {}
 
     /// Says whose contribution comes next; `registration` is unique and stays with the contribution.
     fn begin(&mut self, plugin: &PluginId, registration: u64);
@@ -88,19 +94,24 @@ type Callback<D> = Arc<dyn Fn(&mut D) + Send + Sync>;
 struct Shared<D: Draft> {
     // Held during a rebuild, so that results are published in order; contributions must not wait.
     state: Mutex<State<D>>,
+    /// The newest result, for those who read it in passing: without a lock.
+    current: ArcSwap<D::Output>,
+    /// The same, for those who follow.
     published: watch::Sender<Arc<D::Output>>,
 }
 
 struct State<D: Draft> {
     live: bool,
     next: u64,
-    contributions: Vec<Entry<D>>,
+    contributions: Vec<Contributed<D>>,
     problems: Vec<Problem>,
     followers: Vec<(u64, Follower<D>)>,
 }
 
-struct Entry<D: Draft> {
+struct Contributed<D: Draft> {
     registration: u64,
+    /// The facet's side that it came through.
+    owner: u64,
     plugin: PluginId,
     callback: Callback<D>,
 }
@@ -122,9 +133,11 @@ impl<D: Draft> Registry<D> {
             problems: Vec::new(),
             followers: Vec::new(),
         };
+        let empty = Arc::new(empty);
         Registry(Arc::new(Shared {
             state: Mutex::new(state),
-            published: watch::Sender::new(Arc::new(empty)),
+            current: ArcSwap::new(Arc::clone(&empty)),
+            published: watch::Sender::new(empty),
         }))
     }
 
@@ -139,13 +152,14 @@ impl<D: Draft> Registry<D> {
     pub fn contributions(&self, scope: &FacetScope) -> Contributions<D> {
         Contributions {
             registry: Arc::downgrade(&self.0),
+            owner: self.0.lock().number(),
             scope: scope.clone(),
         }
     }
 
-    /// The newest complete result.
+    /// The newest complete result. Takes no lock.
     pub fn current(&self) -> Arc<D::Output> {
-        self.0.published.borrow().clone()
+        self.0.current.load_full()
     }
 
     /// The newest complete result and each one after it.
@@ -189,11 +203,14 @@ impl<D: Draft> Shared<D> {
         let mut failed: Vec<DraftError> = Vec::new();
         loop {
             let mut problems = Vec::new();
-            match replay(&state.contributions, &failed, &mut problems) {
+            let mut draft = D::new();
+            draft.prepare(&self.current.load_full(), state.contributions.len());
+            match replay(draft, &state.contributions, &failed, &mut problems) {
                 Ok(output) => {
                     problems.extend(failed.into_iter().map(Problem::Failed));
                     state.problems = problems;
                     let output = Arc::new(output);
+                    self.current.store(Arc::clone(&output));
                     self.published.send_replace(Arc::clone(&output));
                     for (_, follower) in &state.followers {
                         follower(&output);
@@ -214,12 +231,32 @@ impl<D: Draft> Shared<D> {
     }
 }
 
+impl<D: Draft> State<D> {
+    /// A number that nothing else here has.
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// Takes out all contributions of the owner of this one; none where they have gone already.
+    fn take(&mut self, owner: u64, registration: u64) -> Vec<Contributed<D>> {
+        let contributions = &mut self.contributions;
+        match contributions.binary_search_by_key(&registration, |entry| entry.registration) {
+            Ok(_) => contributions
+                .extract_if(.., |entry| entry.owner == owner)
+                .collect(),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
 fn replay<D: Draft>(
-    contributions: &[Entry<D>],
+    mut draft: D,
+    contributions: &[Contributed<D>],
     failed: &[DraftError],
     problems: &mut Vec<Problem>,
 ) -> Result<D::Output, DraftError> {
-    let mut draft = D::new();
     for entry in contributions {
         if failed.iter().any(|error| error.plugin == entry.plugin) {
             continue;
@@ -257,6 +294,7 @@ impl<D: Draft> Drop for Following<D> {
 /// A facet's side of one kind of contribution.
 pub struct Contributions<D: Draft> {
     registry: Weak<Shared<D>>,
+    owner: u64,
     scope: FacetScope,
 }
 
@@ -264,6 +302,7 @@ impl<D: Draft> Clone for Contributions<D> {
     fn clone(&self) -> Self {
         Contributions {
             registry: Weak::clone(&self.registry),
+            owner: self.owner,
             scope: self.scope.clone(),
         }
     }
@@ -276,12 +315,12 @@ impl<D: Draft> Contributions<D> {
         let mut registration = 0;
         if let Some(registry) = self.registry.upgrade() {
             let mut state = registry.lock();
-            registration = state.next;
-            state.next += 1;
+            registration = state.number();
             let plugin = self.scope.plugin().clone();
             let callback: Callback<D> = Arc::new(contribute);
-            state.contributions.push(Entry {
+            state.contributions.push(Contributed {
                 registration,
+                owner: self.owner,
                 plugin,
                 callback,
             });
@@ -290,6 +329,7 @@ impl<D: Draft> Contributions<D> {
         let registry = Weak::clone(&self.registry);
         self.scope.own(Guard {
             registry: Weak::clone(&registry),
+            owner: self.owner,
             registration,
         });
         Contribution { registry }
@@ -311,8 +351,11 @@ impl<D: Draft> Contribution<D> {
     }
 }
 
+/// Ends a contribution with its facet, and at once the facet's others: they have guards of their own, but a
+/// rebuild for each would be of no use to anybody.
 struct Guard<D: Draft> {
     registry: Weak<Shared<D>>,
+    owner: u64,
     registration: u64,
 }
 
@@ -320,10 +363,13 @@ impl<D: Draft> Drop for Guard<D> {
     fn drop(&mut self) {
         if let Some(registry) = self.registry.upgrade() {
             let mut state = registry.lock();
-            state
-                .contributions
-                .retain(|entry| entry.registration != self.registration);
-            registry.rebuild(&mut state, Cause::Removed);
+            let removed = state.take(self.owner, self.registration);
+            if !removed.is_empty() {
+                registry.rebuild(&mut state, Cause::Removed);
+            }
+            // Outside of the lock: what a contribution held may come here when it is dropped.
+            drop(state);
+            drop(removed);
         }
     }
 }
@@ -332,8 +378,8 @@ impl<D: Draft> Drop for Guard<D> {
 pub struct Names<V> {
     kind: &'static str,
     current: Option<(PluginId, u64)>,
-    order: Vec<String>,
-    values: HashMap<String, Named<V>>,
+    // Hashed fast: the names are those of plugins, and there may be thousands in each rebuild.
+    values: IndexMap<String, Named<V>, foldhash::fast::RandomState>,
     problems: Vec<Problem>,
 }
 
@@ -354,55 +400,60 @@ impl<V> Names<V> {
         Names {
             kind,
             current: None,
-            order: Vec::new(),
-            values: HashMap::new(),
+            values: IndexMap::default(),
             problems: Vec::new(),
         }
     }
 
+    /// Makes room for so many names.
+    pub fn reserve(&mut self, names: usize) {
+        self.values.reserve(names);
+    }
+
     /// Whose contribution comes next.
     pub fn begin(&mut self, plugin: &PluginId, registration: u64) {
-        self.current = Some((plugin.clone(), registration));
+        match &mut self.current {
+            Some((current, number)) if current == plugin => *number = registration,
+            current => *current = Some((plugin.clone(), registration)),
+        }
     }
 
     /// Sets a name; refused with a problem where another plugin has set it.
     pub fn set(&mut self, name: &str, value: V) {
         let (plugin, registration) = self.contributor();
-        match self.values.get(name) {
-            Some(kept) if kept.plugin != plugin => self.problems.push(Problem::Conflict {
-                kind: self.kind,
-                name: name.into(),
-                kept: kept.plugin.clone(),
-                refused: plugin,
-            }),
-            _ => self.insert(
-                name,
-                Named {
+        match self.values.entry(name.to_owned()) {
+            Entry::Occupied(kept) if kept.get().plugin != plugin => {
+                self.problems.push(Problem::Conflict {
+                    kind: self.kind,
+                    name: name.into(),
+                    kept: kept.get().plugin.clone(),
+                    refused: plugin,
+                });
+            }
+            entry => {
+                entry.insert_entry(Named {
                     plugin,
                     registration,
                     value,
-                },
-            ),
+                });
+            }
         }
     }
 
     /// Sets a name on purpose, whoever has set it before.
     pub fn replace(&mut self, name: &str, value: V) {
         let (plugin, registration) = self.contributor();
-        self.insert(
-            name,
-            Named {
-                plugin,
-                registration,
-                value,
-            },
-        );
+        let named = Named {
+            plugin,
+            registration,
+            value,
+        };
+        self.values.insert(name.to_owned(), named);
     }
 
     /// Takes a name out. False where nobody had set it.
     pub fn remove(&mut self, name: &str) -> bool {
-        self.order.retain(|other| other != name);
-        self.values.remove(name).is_some()
+        self.values.shift_remove(name).is_some()
     }
 
     /// What a name stands for so far.
@@ -412,17 +463,21 @@ impl<V> Names<V> {
 
     /// The names so far, in order of first setting.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.order.iter().map(String::as_str)
+        self.values.keys().map(String::as_str)
+    }
+
+    /// Where in the order a name is.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.values.get_index_of(name)
     }
 
     /// Everything in order, and the conflicts.
-    pub fn finish(mut self, problems: &mut Vec<Problem>) -> Vec<(String, Named<V>)> {
-        problems.append(&mut self.problems);
-        let values = &mut self.values;
-        self.order
-            .drain(..)
-            .filter_map(|name| values.remove(&name).map(|value| (name, value)))
-            .collect()
+    pub fn finish(
+        self,
+        problems: &mut Vec<Problem>,
+    ) -> impl ExactSizeIterator<Item = (String, Named<V>)> + DoubleEndedIterator + use<V> {
+        problems.extend(self.problems);
+        self.values.into_iter()
     }
 
     /// Whose contribution runs now.
@@ -430,11 +485,5 @@ impl<V> Names<V> {
         self.current
             .clone()
             .expect("a registry says whose contribution comes before it runs one")
-    }
-
-    fn insert(&mut self, name: &str, value: Named<V>) {
-        if self.values.insert(name.to_owned(), value).is_none() {
-            self.order.push(name.to_owned());
-        }
     }
 }

@@ -107,7 +107,7 @@ impl Draft for ProviderDraft {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<ProviderSet, DraftError> {
-        let named = self.0.finish(problems);
+        let named: Vec<_> = self.0.finish(problems).collect();
         if let Some((name, named)) = named
             .iter()
             .find(|(name, _)| name.is_empty() || name.contains("::"))

@@ -41,11 +41,7 @@ impl Draft for PromptDraft {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<SystemPrompt, DraftError> {
-        let sections = self
-            .0
-            .finish(problems)
-            .into_iter()
-            .map(|(_, named)| named.value);
+        let sections = self.0.finish(problems).map(|(_, named)| named.value);
         let sections: Vec<String> = sections.filter(|text| !text.trim().is_empty()).collect();
         Ok(SystemPrompt {
             text: sections.join("\n\n"),

@@ -17,18 +17,24 @@ pub struct ToolDraft {
     names: Names<Arc<dyn Tool>>,
     wrappers: Vec<(String, PluginId, u64, Wrap)>,
     restrictions: Vec<Allows>,
+    previous: Option<Arc<ToolSet>>,
 }
 
 /// What makes a tool the same tool: its base registration and its wrappers' in order. A rebuild that
 /// leaves both unchanged makes no call stale.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ToolIdentity(Vec<u64>);
+pub struct ToolIdentity {
+    registration: u64,
+    /// Where the tool itself is: another one, though of the same contribution, is another tool.
+    base: usize,
+    wrappers: Vec<u64>,
+}
 
 impl std::fmt::Display for ToolIdentity {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|part| write!(formatter, "{part:x}."))
+        write!(formatter, "{:x}.{:x}.", self.registration, self.base)?;
+        let mut wrappers = self.wrappers.iter();
+        wrappers.try_for_each(|wrapper| write!(formatter, "{wrapper:x}."))
     }
 }
 
@@ -98,7 +104,13 @@ impl Draft for ToolDraft {
             names: Names::new("tool"),
             wrappers: Vec::new(),
             restrictions: Vec::new(),
+            previous: None,
         }
+    }
+
+    fn prepare(&mut self, previous: &Arc<ToolSet>, contributions: usize) {
+        self.names.reserve(contributions);
+        self.previous = Some(Arc::clone(previous));
     }
 
     fn begin(&mut self, plugin: &PluginId, registration: u64) {
@@ -106,16 +118,36 @@ impl Draft for ToolDraft {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<ToolSet, DraftError> {
-        let restrictions = self.restrictions;
+        let ToolDraft {
+            names,
+            wrappers,
+            restrictions,
+            previous,
+        } = self;
         let allowed = |name: &str| restrictions.iter().all(|allows| allows(name));
-        let mut tools = Vec::new();
-        for (name, named) in self.names.finish(problems) {
+        let mut known = Known::of(previous.as_deref());
+        let places: Vec<Option<usize>> = wrappers
+            .iter()
+            .map(|(name, ..)| names.position(name))
+            .collect();
+        let named = names.finish(problems);
+        let mut tools = Vec::with_capacity(named.len());
+        // Where among the tools each name is, in the order of the names.
+        let mut kept = Vec::with_capacity(named.len());
+        for (name, named) in named {
             if !allowed(&name) {
+                kept.push(None);
                 continue;
             }
-            validate(&name, &named.plugin, named.value.as_ref())?;
-            let base = Arc::as_ptr(&named.value).cast::<()>() as usize as u64;
-            let identity = ToolIdentity(vec![named.registration, base]);
+            kept.push(Some(tools.len()));
+            let identity = ToolIdentity {
+                registration: named.registration,
+                base: Arc::as_ptr(&named.value).addr(),
+                wrappers: Vec::new(),
+            };
+            if !known.has(&name, &identity) {
+                validate(&name, &named.plugin, named.value.as_ref())?;
+            }
             tools.push(RegisteredTool {
                 name,
                 tool: named.value,
@@ -123,8 +155,9 @@ impl Draft for ToolDraft {
                 plugin: named.plugin,
             });
         }
-        for (name, plugin, registration, wrap) in self.wrappers {
-            match tools.iter_mut().find(|tool| tool.name == name) {
+        for ((name, plugin, registration, wrap), place) in wrappers.into_iter().zip(places) {
+            let place = place.and_then(|place| kept.get(place).copied().flatten());
+            match place.and_then(|place| tools.get_mut(place)) {
                 None if !allowed(&name) => {}
                 None => problems.push(Problem::Failed(DraftError {
                     plugin,
@@ -136,12 +169,40 @@ impl Draft for ToolDraft {
                         wrapper: wrap(Arc::clone(&within)),
                         within,
                     });
-                    registered.identity.0.push(registration);
+                    registered.identity.wrappers.push(registration);
                     validate(&name, &plugin, registered.tool.as_ref())?;
                 }
             }
         }
         Ok(ToolSet { tools })
+    }
+}
+
+/// The registrations that were found valid before: each is looked at once, not in each rebuild.
+struct Known<'set>(std::slice::Iter<'set, RegisteredTool>);
+
+impl<'set> Known<'set> {
+    fn of(previous: Option<&'set ToolSet>) -> Self {
+        Known(previous.map_or(&[][..], |set| &set.tools).iter())
+    }
+
+    /// Asked in the order of a draft, which is mostly that of the set: what comes in another is not found.
+    fn has(&mut self, name: &str, identity: &ToolIdentity) -> bool {
+        while let Some(tool) = self.0.as_slice().first() {
+            let of_before = &tool.identity;
+            if of_before.registration > identity.registration {
+                return false;
+            }
+            self.0.next();
+            // The set holds the tool, so that no other is at its place.
+            if of_before.registration == identity.registration
+                && of_before.base == identity.base
+                && tool.name == name
+            {
+                return true;
+            }
+        }
+        false
     }
 }
 

@@ -79,7 +79,6 @@ impl Draft for ThemeDraft {
         Ok(self
             .0
             .finish(problems)
-            .into_iter()
             .map(|(_, named)| named.value)
             .collect())
     }

@@ -130,7 +130,6 @@ impl Draft for ToolRendererDraft {
         Ok(self
             .0
             .finish(problems)
-            .into_iter()
             .map(|(name, named)| (name, named.value))
             .collect())
     }

@@ -28,7 +28,7 @@ impl Draft for Words {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<Result_, DraftError> {
-        let words = self.0.finish(problems);
+        let words: Vec<_> = self.0.finish(problems).collect();
         if let Some((name, word)) = words.iter().find(|(_, word)| word.value.is_empty()) {
             let message = format!("word `{name}` is empty");
             return Err(DraftError {
@@ -102,6 +102,42 @@ async fn of_two_plugins_that_set_one_name_the_earlier_stays_and_both_are_named()
     host.assembled.remove("first").await;
     assert_eq!(words(&registry), ["a=2", "b=3"]);
     assert!(registry.problems().is_empty());
+}
+
+#[tokio::test]
+async fn the_contributions_of_a_plugin_end_with_one_rebuild() {
+    let rebuilds = Arc::new(AtomicU32::new(0));
+    let counting = Arc::clone(&rebuilds);
+    let registry = Registry::<Words>::new(Vec::new());
+    let many = registry.clone();
+    let facets = vec![
+        Facet::new("stays", {
+            let registry = registry.clone();
+            move |cx: FacetScope| {
+                let counting = Arc::clone(&counting);
+                registry.contributions(&cx).add(move |draft| {
+                    counting.fetch_add(1, Ordering::SeqCst);
+                    draft.0.set("a", "1".into());
+                });
+                async { Ok(()) }
+            }
+        }),
+        Facet::new("many", move |cx: FacetScope| {
+            let contributions = many.contributions(&cx);
+            for name in ["b", "c", "d"] {
+                contributions.add(move |draft| draft.0.set(name, "2".into()));
+            }
+            async { Ok(()) }
+        }),
+    ];
+    let entries = ["stays", "many"].map(|plugin| ManifestEntry::optional(plugin, "1.0.0"));
+    let mut host = start(manifest(entries.into()), facets).await.unwrap();
+    registry.open();
+    assert_eq!(words(&registry), ["a=1", "b=2", "c=2", "d=2"]);
+    let before = rebuilds.load(Ordering::SeqCst);
+    host.assembled.remove("many").await;
+    assert_eq!(words(&registry), ["a=1"]);
+    assert_eq!(rebuilds.load(Ordering::SeqCst), before + 1);
 }
 
 #[tokio::test]

@@ -197,7 +197,7 @@ impl Draft for AuthenticationDraft {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<AuthenticationPolicy, DraftError> {
-        let methods = self.0.finish(problems).into_iter();
+        let methods = self.0.finish(problems);
         Ok(AuthenticationPolicy(
             methods
                 .map(|(_, named)| (named.plugin, named.value))

@@ -64,7 +64,7 @@ impl Draft for AuthorizationDraft {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<AuthorizationPolicy, DraftError> {
-        let rules = self.0.finish(problems).into_iter();
+        let rules = self.0.finish(problems);
         Ok(AuthorizationPolicy(
             rules
                 .map(|(_, named)| (named.plugin, named.value))

@@ -80,7 +80,7 @@ impl Draft for WorkerPolicyDraft {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<WorkerPolicy, DraftError> {
-        let set = self.0.finish(problems).pop();
+        let set = self.0.finish(problems).next_back();
         let Some((_, named)) = set else {
             return Ok(WorkerPolicy::default());
         };

@@ -34,36 +34,47 @@ pub(crate) async fn bound(result: &mut ToolResultMessage, new_file: impl FnOnce(
     if fits(&result.content) {
         return;
     }
-    let texts = result.content.iter().filter_map(|part| match part {
-        ResultContent::Text { text } => Some(text.as_str()),
-        ResultContent::Image(_) => None,
-    });
-    let whole = texts.collect::<Vec<_>>().join("\n");
+    let whole = take_text(&mut result.content);
     let path = new_file();
     let (whole, saved) = save(whole, &path).await;
     if saved.is_err() {
         result.is_error = true;
     }
     let shortened = shorten(&whole, &path, saved.as_ref().err());
-    result
-        .content
-        .retain(|part| matches!(part, ResultContent::Image(_)));
     result.content.insert(0, ResultContent::text(shortened));
 }
 
+/// The texts of a result in one, a line apart. The first one's memory is gone on with: a result is mostly one
+/// text, which may be large.
+fn take_text(content: &mut Vec<ResultContent>) -> String {
+    let is_text = |part: &mut ResultContent| matches!(part, ResultContent::Text { .. });
+    let texts = content.extract_if(.., is_text);
+    let texts = texts.filter_map(|part| match part {
+        ResultContent::Text { text } => Some(text),
+        ResultContent::Image(_) => None,
+    });
+    let joined = texts.reduce(|mut whole, text| {
+        whole.push('\n');
+        whole.push_str(&text);
+        whole
+    });
+    joined.unwrap_or_default()
+}
+
 fn fits(content: &[ResultContent]) -> bool {
-    let (mut bytes, mut lines) = (0, 0);
-    for part in content {
-        if let ResultContent::Text { text } = part {
-            bytes += text.len();
-            lines += line_count(text);
-        }
-    }
-    bytes <= MAX_BYTES && lines <= MAX_LINES
+    let texts = || {
+        content.iter().filter_map(|part| match part {
+            ResultContent::Text { text } => Some(text),
+            ResultContent::Image(_) => None,
+        })
+    };
+    // Lines are counted only where there are few bytes to look at.
+    texts().map(String::len).sum::<usize>() <= MAX_BYTES
+        && texts().map(|text| line_count(text)).sum::<usize>() <= MAX_LINES
 }
 
 fn line_count(text: &str) -> usize {
-    text.bytes().filter(|byte| *byte == b'\n').count() + usize::from(!text.ends_with('\n'))
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(!text.ends_with('\n'))
 }
 
 fn oversized_image(part: &ResultContent) -> Option<usize> {

@@ -4,8 +4,9 @@
 //! A *workload* is a function that returns figures. What is compared is measured in interleaved
 //! rounds, so that other load on the machine hits both sides alike. Workloads of the wire are measured
 //! by the program that `crates/sockets/benches/wire` is, those of the session database by `crates/store/benches/store`,
-//! those of what is durable by `crates/behaviours/benches/durable`; `--only wire`, `--only store` or
-//! `--only durable` chooses all of them. A peer that is not installed and a
+//! those of what is durable and of sessions at work by `crates/behaviours/benches/durable`, that of the registry of
+//! tools by `crates/api/session/benches/registry`; `--only wire`, `--only store`, `--only durable` or
+//! `--only session` chooses all of them. A peer that is not installed and a
 //! workload that cannot run are named; nothing is made up for them.
 
 mod app_server;
@@ -64,6 +65,8 @@ enum Measure {
     Wire(&'static str),
     /// The session database's own program.
     Store(&'static str),
+    /// The registry's own program.
+    Registry(&'static str),
     /// The program of what is durable.
     Durable(&'static str),
     /// The same, with the built product's processes.
@@ -104,6 +107,7 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
             Measure::Product(_) | Measure::DurableProduct(_)
         )
     };
+    let of_the_registry = |workload: &&Workload| matches!(workload.measure, Measure::Registry(_));
     let of_the_durable = |workload: &&Workload| {
         matches!(
             workload.measure,
@@ -127,6 +131,10 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
         true => Some(Wire::of_the_store(workspace, options.rounds)?),
         false => None,
     };
+    let registry = match chosen.iter().any(of_the_registry) {
+        true => Some(Wire::of_the_registry(workspace, options.rounds)?),
+        false => None,
+    };
     let durable = match chosen.iter().any(of_the_durable) {
         true => Some(Wire::of_the_durable(
             workspace,
@@ -137,10 +145,18 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
     };
     for workload in chosen {
         eprintln!("==> {}: {}", workload.name, workload.what);
-        let measured = match (&workload.measure, &bench, &wire, &store, &durable) {
+        let measured = match (
+            &workload.measure,
+            &bench,
+            &wire,
+            &store,
+            &registry,
+            &durable,
+        ) {
             (Measure::Product(run), Some(bench), ..) => run(bench).map(|figures| (figures, vec![])),
             (Measure::Wire(name), _, Some(wire), ..) => wire.run(name),
-            (Measure::Store(name), _, _, Some(store), _) => store.run(name),
+            (Measure::Store(name), _, _, Some(store), ..) => store.run(name),
+            (Measure::Registry(name), .., Some(registry), _) => registry.run(name),
             (Measure::Durable(name) | Measure::DurableProduct(name), .., Some(durable)) => {
                 durable.run(name)
             }

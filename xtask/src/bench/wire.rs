@@ -88,6 +88,11 @@ impl Wire {
         Self::alone(workspace, "bezel-store", "store", rounds)
     }
 
+    /// Builds the program of the registry of tools.
+    pub(super) fn of_the_registry(workspace: &Workspace, rounds: usize) -> Result<Self> {
+        Self::alone(workspace, "bezel-api-session", "registry", rounds)
+    }
+
     /// Builds the program of what is durable. It measures the product too, where that was built.
     pub(super) fn of_the_durable(
         workspace: &Workspace,

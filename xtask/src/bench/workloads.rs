@@ -140,4 +140,24 @@ pub(super) const WORKLOADS: &[Workload] = &[
         what: "a session killed in a turn, opened again",
         measure: Measure::DurableProduct("recovery"),
     },
+    Workload {
+        name: "session-registry",
+        what: "200 plugins with 20 tools each, 5 wrappers on 50: one is removed; a snapshot is read",
+        measure: Measure::Registry("registry"),
+    },
+    Workload {
+        name: "session-output",
+        what: "100 MB of a tool's text, bounded and saved",
+        measure: Measure::Durable("output"),
+    },
+    Workload {
+        name: "session-subagent",
+        what: "a subagent that makes one tool call and returns, the model's time apart",
+        measure: Measure::DurableProduct("subagent"),
+    },
+    Workload {
+        name: "session-parallel",
+        what: "40 sessions of one server that stream at once, against one",
+        measure: Measure::DurableProduct("parallel"),
+    },
 ];

@@ -8,11 +8,15 @@ mod answers;
 mod bare;
 mod contract;
 mod facet;
+mod home;
 mod list;
+mod output;
+mod parallel;
 mod process;
 mod recovery;
 mod restore;
 mod session;
+mod subagent;
 mod turn;
 
 use std::process::ExitCode;
@@ -22,7 +26,7 @@ use serde_json::{Value, json};
 type Error = Box<dyn std::error::Error>;
 type Result<T> = std::result::Result<T, Error>;
 
-const WORKLOADS: &str = "answer, restore, turn, list, recovery";
+const WORKLOADS: &str = "answer, restore, turn, list, recovery, output, subagent, parallel";
 
 fn main() -> ExitCode {
     match run() {
@@ -53,6 +57,9 @@ fn run() -> Result<()> {
         "turn" => turn::run(options.rounds)?,
         "list" => list::run(options.rounds)?,
         "recovery" => recovery::run(options.rounds, &options.product()?)?,
+        "output" => output::run(options.rounds)?,
+        "subagent" => subagent::run(options.rounds, &options.product()?)?,
+        "parallel" => parallel::run(options.rounds, &options.product()?)?,
         other => return Err(format!("there is no workload {other}; there are {WORKLOADS}").into()),
     };
     println!("{}", json!({ "figures": figures, "absent": [] }));

@@ -1,18 +1,17 @@
 //! A session whose worker is killed in a turn, opened again: the product's own processes.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bezel_chat_contract::{Activity, ChatClient, ChatState, Phase, PromptPart, PromptRequest};
+use bezel_chat_contract::{Activity, ChatClient, ChatState, Phase};
 use bezel_rpc::AttachmentState;
-use bezel_session_types::{CommandId, Delivery};
-use bezel_sessions_contract::LaunchEnvironment;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::process::{Client, cx, runtime, scratch};
+use crate::home::{Home, say};
+use crate::process::{cx, runtime, scratch};
 use crate::{Product, Result, figure, median};
 
 const KILLS: usize = 7;
@@ -53,9 +52,9 @@ pub fn run(rounds: usize, product: &Product<'_>) -> Result<Vec<Value>> {
 
 /// A home of the product with a server that runs, and its model.
 struct Place {
-    bezel: PathBuf,
+    home: Option<Home>,
     model: Child,
-    folder: tempfile::TempDir,
+    _script: tempfile::TempDir,
 }
 
 impl Place {
@@ -76,56 +75,28 @@ impl Place {
         let mut port = String::new();
         let output = model.stdout.take().ok_or("its output is piped")?;
         BufReader::new(output).read_line(&mut port)?;
-        let place = Place {
-            bezel: std::path::absolute(product.bezel)?,
+        let mut place = Place {
+            home: None,
             model,
-            folder,
+            _script: folder,
         };
-        for folder in [place.home()?, place.project()?] {
-            std::fs::create_dir(folder)?;
-        }
-        let mut config = std::fs::File::create(place.home()?.join("config.toml"))?;
-        write!(
-            config,
-            "model = \"bench::scripted\"\npermission_mode = \"full\"\n\n[providers.bench]\nkind = \"openai\"\n\
-             base_url = \"http://127.0.0.1:{}/v1\"\napi_key_env = \"BENCH_KEY\"\n\n\
-             [[providers.bench.models]]\nid = \"scripted\"\ncontext = 262144\n",
-            port.trim()
-        )?;
-        let started = place.command()?.args(["session", "list"]).output()?;
-        match started.status.success() {
-            true => Ok(place),
-            false => Err(String::from_utf8_lossy(&started.stderr).into_owned().into()),
-        }
+        place.home = Some(Home::start(product, port.trim())?);
+        Ok(place)
     }
 
-    fn home(&self) -> Result<PathBuf> {
-        Ok(std::path::absolute(self.folder.path().join("b"))?)
-    }
-
-    fn project(&self) -> Result<PathBuf> {
-        Ok(std::path::absolute(self.folder.path().join("project"))?)
-    }
-
-    fn command(&self) -> Result<Command> {
-        let mut command = Command::new(&self.bezel);
-        command
-            .current_dir(self.project()?)
-            .env("BEZEL_HOME", self.home()?)
-            .env("BENCH_KEY", "bench")
-            .stdin(Stdio::null());
-        Ok(command)
+    fn home(&self) -> Result<&Home> {
+        Ok(self
+            .home
+            .as_ref()
+            .ok_or("the home is there until it ends")?)
     }
 
     /// Kills a new session's worker while its tool runs, and opens the session: seconds until it takes prompts,
     /// and until it has taken one.
     async fn kill_and_open(&self, number: usize) -> Result<(f64, f64)> {
-        let run = self.home()?.join("run");
-        let token = std::fs::read_to_string(run.join("token"))?;
-        // Relative, for the length that a socket's path may have.
-        let socket = from_here(&run.join("server.sock"))?;
-        let client = Client::over(&socket, token.trim(), Some(environment())).await?;
-        let session = client.session_in(&self.project()?).await?;
+        let home = self.home()?;
+        let client = home.client().await?;
+        let session = client.session_in(&home.project()?).await?;
         let chat: ChatClient = client.link.attached().use_service();
         let state = chat.state();
         state.ready(&cx()).await?;
@@ -154,7 +125,7 @@ impl Place {
             .await?;
         client.link.stop().await;
         // Another client, as somebody who comes back.
-        let client = Client::over(&socket, token.trim(), Some(environment())).await?;
+        let client = home.client().await?;
         let chat: ChatClient = client.link.attached().use_service();
         let started = Instant::now();
         client.attach(&session).await?;
@@ -170,7 +141,7 @@ impl Place {
 
     /// The worker of a session: the process that has its database's lock.
     fn worker(&self, session: &str) -> Result<Pid> {
-        let lock = self.find(&self.home()?, session)?;
+        let lock = self.find(&self.home()?.bezel()?, session)?;
         let holder = std::fs::read_to_string(lock)?;
         let pid = holder.trim().parse().ok().and_then(Pid::from_raw);
         pid.ok_or_else(|| format!("the lock of {session} names no process").into())
@@ -193,16 +164,6 @@ impl Place {
     }
 }
 
-/// The variables of a shell that sessions need.
-fn environment() -> LaunchEnvironment {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let variables = [
-        ("PATH".to_owned(), path),
-        ("BENCH_KEY".to_owned(), "bench".to_owned()),
-    ];
-    LaunchEnvironment(variables.into())
-}
-
 /// Whether a process has started another: the tool's command.
 fn has_children(process: Pid) -> Result<bool> {
     for task in std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()))? {
@@ -214,41 +175,10 @@ fn has_children(process: Pid) -> Result<bool> {
     Ok(false)
 }
 
-/// A path from here.
-fn from_here(path: &Path) -> Result<PathBuf> {
-    let here = std::env::current_dir()?;
-    Ok(path.strip_prefix(here)?.to_owned())
-}
-
-async fn say(chat: &ChatClient, command: &str) -> Result<()> {
-    let reply = chat
-        .prompt(
-            &cx().with_timeout(Duration::from_secs(10)),
-            PromptRequest {
-                command_id: CommandId::new(command),
-                content: vec![PromptPart::Text {
-                    text: "Go on.".into(),
-                }],
-                delivery: Delivery::Steer,
-                resume: true,
-            },
-        )
-        .await?;
-    match reply.accepted {
-        true => Ok(()),
-        false => Err(reply.error.unwrap_or_default().into()),
-    }
-}
-
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Ok(mut stop) = self.command() {
-            stop.args(["server", "stop"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            // Where no server runs there is nothing to end.
-            drop(stop.status());
-        }
+        // Its server first, which asks the model.
+        drop(self.home.take());
         // The end of its input ends it.
         drop(self.model.stdin.take());
         drop(self.model.wait());

@@ -13,6 +13,7 @@ mod files;
 mod home;
 mod http;
 mod keys;
+mod many;
 mod namespaces;
 mod permissions;
 mod pictures;

@@ -116,6 +116,9 @@ pub struct SettledCall {
 pub struct ToolPatch {
     /// In place of what the model reads.
     pub content: Option<Vec<ResultContent>>,
+    /// In place of the structured data, or none of it. It must match the tool's schema, or nothing of the
+    /// patch is applied.
+    pub structured: Option<Option<Value>>,
     /// In place of what renderers read.
     pub details: Option<Value>,
     /// Whether it counts as failed.
@@ -357,11 +360,16 @@ impl<In, Out> Registered<In, Out> {
         input: In,
     ) -> Result<Out, HookFailure> {
         let outcome = call(cx, deadline, &*self.registration.hook, input).await;
-        outcome.map_err(|HookError { message }| HookFailure {
+        outcome.map_err(|HookError { message }| self.failure(message))
+    }
+
+    /// A failure of this hook.
+    pub(crate) fn failure(&self, message: String) -> HookFailure {
+        HookFailure {
             registrant: Arc::clone(&self.registration.registrant),
             hook: self.hook,
             message,
-        })
+        }
     }
 }
 

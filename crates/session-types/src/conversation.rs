@@ -94,6 +94,7 @@ fn without_result((call_id, tool): (String, String)) -> Arc<Message> {
         call_id,
         tool,
         content: vec![ResultContent::text("The result of this call is not known.")],
+        structured: None,
         details: Value::Null,
         is_error: true,
     }))

@@ -112,6 +112,11 @@ pub struct ToolResultMessage {
     pub tool: String,
     /// What the model reads.
     pub content: Vec<ResultContent>,
+    /// The result as data, for programs and renderers; it matches the schema that the tool declares. Absent where
+    /// the tool gave none, where the call failed, and where it was too long: the whole is then in the file that
+    /// the content names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Value>,
     /// For renderers; the model never sees it. `null` when there is none.
     #[serde(default)]
     pub details: Value,

@@ -36,7 +36,7 @@ pub trait Tool: Send + Sync {
 }
 
 /// What a tool is, for the model, for people and for the harness.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolSpec {
     /// For people.
     pub label: Arc<str>,
@@ -44,6 +44,9 @@ pub struct ToolSpec {
     pub description: Arc<str>,
     /// JSON Schema of the arguments, an object.
     pub parameters: Arc<Value>,
+    /// JSON Schema of [`ToolOutput::structured`]. Where there is one, a call whose output does not match it
+    /// fails with `tool.invalid_output`, whatever effect it had.
+    pub output: Option<Arc<Value>>,
     /// Whether calls of one step may run side by side.
     pub execution_mode: ExecutionMode,
     /// Whether a call that may have run can be run again.
@@ -146,8 +149,10 @@ pub enum Progress {
 /// A tool call that succeeded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
-    /// What the model reads.
+    /// What the model reads. Where it is empty and there is structured data, the model reads that as JSON.
     pub content: Vec<ResultContent>,
+    /// The result as data, for programs and renderers; it matches [`ToolSpec::output`] where the tool has one.
+    pub structured: Option<Value>,
     /// For renderers; the model never sees it. `null` when there is none.
     pub details: Value,
     /// Which files the call changed, for those who watch.
@@ -192,6 +197,14 @@ impl ToolOutput {
     pub fn text(text: impl Into<String>) -> Self {
         ToolOutput {
             content: vec![ResultContent::text(text)],
+            ..ToolOutput::default()
+        }
+    }
+
+    /// Data that matches [`ToolSpec::output`]; the model reads it as JSON.
+    pub fn structured(data: Value) -> Self {
+        ToolOutput {
+            structured: Some(data),
             ..ToolOutput::default()
         }
     }

@@ -128,6 +128,7 @@ impl AskTool {
                 label: "Ask".into(),
                 description: "Asks.".into(),
                 parameters: Arc::new(json!({ "type": "object" })),
+                output: None,
                 execution_mode: ExecutionMode::Parallel,
                 replay: Replay::Safe,
             },

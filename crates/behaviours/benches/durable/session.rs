@@ -53,6 +53,7 @@ where
         label: name.into(),
         description: "A tool of a measurement.".into(),
         parameters: Arc::new(json!({ "type": "object" })),
+        output: None,
         execution_mode: ExecutionMode::Parallel,
         replay,
     };

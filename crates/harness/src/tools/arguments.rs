@@ -54,11 +54,8 @@ pub(crate) fn decode(
     if !arguments.is_object() {
         return Err(ArgumentsError::NoObject { name: name() });
     }
-    let validator = registered.validator.get_or_init(|| {
-        jsonschema::validator_for(&registered.tool.spec().parameters)
-            .map(Arc::new)
-            .map_err(|error| Arc::new(error.to_owned()))
-    });
+    let compile = || super::set::compile(&registered.tool.spec().parameters);
+    let validator = registered.validator.get_or_init(compile);
     let validator = match validator {
         Ok(validator) => validator,
         Err(error) => {
@@ -70,12 +67,9 @@ pub(crate) fn decode(
     for path in &refused {
         remove(&mut arguments, path);
     }
-    let (mut found, left) = mismatches(validator, &arguments);
+    let found = mismatches(validator, &arguments, "arguments");
     if found.is_empty() {
         return Ok(Arc::new(arguments));
-    }
-    if left > 0 {
-        write!(found, "\n- and {left} more").expect("text takes text");
     }
     Err(ArgumentsError::Mismatch {
         name: name(),
@@ -102,25 +96,25 @@ fn remove(arguments: &mut Value, pointer: &str) {
     }
 }
 
-/// What does not match, a line each, and how many more such things there are.
-fn mismatches(validator: &Validator, arguments: &Value) -> (String, usize) {
+/// A line for each place where `value` breaks the schema, as far as they are worth naming; `root` is what the
+/// whole is called. Empty where it matches.
+pub(super) fn mismatches(validator: &Validator, value: &Value, root: &str) -> String {
     let mut found = String::new();
     let mut left = 0;
-    for (index, error) in validator.iter_errors(arguments).enumerate() {
+    for (index, error) in validator.iter_errors(value).enumerate() {
         if index >= NAMED_ERRORS {
             left += 1;
             continue;
         }
         let path = error.instance_path().to_string();
-        let place = if path.is_empty() {
-            "arguments"
-        } else {
-            path.as_str()
-        };
+        let place = if path.is_empty() { root } else { path.as_str() };
         // Values may be long; the place and the rule say enough.
         write!(found, "\n- {place}: {}", error.masked_with("the value")).expect("text takes text");
     }
-    (found, left)
+    if left > 0 {
+        write!(found, "\n- and {left} more").expect("text takes text");
+    }
+    found
 }
 
 #[cfg(test)]
@@ -161,7 +155,7 @@ mod tests {
             json!({ "name": "x", "any": null, "list": [{}, null] })
         );
         // What must be there is missed.
-        let (found, _) = mismatches(&validator, &without(json!({ "name": null })));
+        let found = mismatches(&validator, &without(json!({ "name": null })), "arguments");
         assert!(found.contains("required"), "{found}");
     }
 }

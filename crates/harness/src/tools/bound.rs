@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use bezel_session_types::{ResultContent, ToolResultMessage};
 use serde_json::Value;
 
+use super::output::pretty;
+
 /// Lines of text that the model may read of one result.
 pub(crate) const MAX_LINES: usize = 2_000;
 /// Bytes of text that the model may read of one result.
@@ -17,7 +19,9 @@ const MAX_DETAILS: usize = 1024 * 1024;
 const MARKER_BYTES: usize = 2048;
 
 /// Bounds a result. Whole text that does not fit goes to a new file that `new_file` names; the
-/// result says which. A result within the limits passes unchanged, so bounding twice is bounding once.
+/// result says which. Structured data goes there with it, after the text, and leaves the result; it does so too
+/// where it has more bytes than text may have. A result within the limits passes unchanged, so bounding twice is
+/// bounding once.
 pub(crate) async fn bound(result: &mut ToolResultMessage, new_file: impl FnOnce() -> PathBuf) {
     bound_details(&mut result.details);
     if let Some(size) = result.content.iter().find_map(oversized_image) {
@@ -31,16 +35,43 @@ pub(crate) async fn bound(result: &mut ToolResultMessage, new_file: impl FnOnce(
             MAX_IMAGE / 1024 / 1024
         )));
     }
-    if fits(&result.content) {
+    if result.is_error {
+        result.structured = None;
+    }
+    let structured_fits = |data: &Value| json_size(data, MAX_BYTES).is_some();
+    let text_fits = fits(&result.content, MAX_BYTES, MAX_LINES);
+    if text_fits && result.structured.as_ref().is_none_or(structured_fits) {
         return;
     }
-    let whole = take_text(&mut result.content);
+    // Where only the data is too large, the text stays as it is.
+    let stays = fits(&result.content, MAX_BYTES - MARKER_BYTES, MAX_LINES - 4);
+    let mut whole = match stays {
+        true => take_text(&mut result.content.clone()),
+        false => take_text(&mut result.content),
+    };
+    let text_bytes = whole.len();
+    if let Some(structured) = result.structured.take() {
+        let structured = pretty(&structured);
+        // What the model reads may be the data itself.
+        if structured != whole {
+            whole.push_str("\n\n");
+            whole.push_str(&structured);
+        }
+    }
     let path = new_file();
     let (whole, saved) = save(whole, &path).await;
     if saved.is_err() {
         result.is_error = true;
     }
-    let shortened = shorten(&whole, &path, saved.as_ref().err());
+    let failure = saved.as_ref().err();
+    if stays {
+        let place = place(whole.len(), &path, failure);
+        let note = format!("[... The structured data was left out. {place} ...]");
+        result.content.push(ResultContent::text(note));
+        return;
+    }
+    let text = &whole[..text_bytes.min(whole.len())];
+    let shortened = shorten(text, whole.len(), &path, failure);
     result.content.insert(0, ResultContent::text(shortened));
 }
 
@@ -61,7 +92,7 @@ fn take_text(content: &mut Vec<ResultContent>) -> String {
     joined.unwrap_or_default()
 }
 
-fn fits(content: &[ResultContent]) -> bool {
+fn fits(content: &[ResultContent], max_bytes: usize, max_lines: usize) -> bool {
     let texts = || {
         content.iter().filter_map(|part| match part {
             ResultContent::Text { text } => Some(text),
@@ -69,8 +100,35 @@ fn fits(content: &[ResultContent]) -> bool {
         })
     };
     // Lines are counted only where there are few bytes to look at.
-    texts().map(String::len).sum::<usize>() <= MAX_BYTES
-        && texts().map(|text| line_count(text)).sum::<usize>() <= MAX_LINES
+    texts().map(String::len).sum::<usize>() <= max_bytes
+        && texts().map(|text| line_count(text)).sum::<usize>() <= max_lines
+}
+
+/// Bytes of `value` as JSON, as far as they are not more than `limit`.
+fn json_size(value: &Value, limit: usize) -> Option<usize> {
+    /// Counts what is written, and refuses what is too much.
+    struct Count {
+        written: usize,
+        limit: usize,
+    }
+
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.written += bytes.len();
+            match self.written <= self.limit {
+                true => Ok(bytes.len()),
+                false => Err(std::io::ErrorKind::FileTooLarge.into()),
+            }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count { written: 0, limit };
+    let written = serde_json::to_writer(&mut count, value);
+    written.is_ok().then_some(count.written)
 }
 
 fn line_count(text: &str) -> usize {
@@ -107,27 +165,32 @@ async fn save(whole: String, path: &Path) -> (String, std::io::Result<()>) {
     }
 }
 
-/// Head and tail of `whole` with a line between them, within the limits altogether.
-fn shorten(whole: &str, path: &Path, failure: Option<&std::io::Error>) -> String {
+/// Head and tail of `text` with a line between them, within the limits altogether; `whole` is how many bytes were
+/// saved.
+fn shorten(text: &str, whole: usize, path: &Path, failure: Option<&std::io::Error>) -> String {
     let half_lines = (MAX_LINES - 4) / 2;
     let half_bytes = (MAX_BYTES - MARKER_BYTES) / 2;
-    let head = head(whole, half_lines, half_bytes);
-    let tail = tail(&whole[head.len()..], half_lines, half_bytes);
-    let omitted = whole.len() - head.len() - tail.len();
-    let lines = line_count(&whole[head.len()..head.len() + omitted]);
-    let place = match failure {
+    let head = head(text, half_lines, half_bytes);
+    let tail = tail(&text[head.len()..], half_lines, half_bytes);
+    let omitted = text.len() - head.len() - tail.len();
+    let lines = line_count(&text[head.len()..head.len() + omitted]);
+    let place = place(whole, path, failure);
+    let gap = if head.ends_with('\n') { "" } else { "\n" };
+    format!("{head}{gap}[... {omitted} bytes in {lines} lines left out. {place} ...]\n{tail}")
+}
+
+/// Where the whole is, of so many bytes, or why it is nowhere.
+fn place(whole: usize, path: &Path, failure: Option<&std::io::Error>) -> String {
+    match failure {
         None => format!(
-            "The whole output ({} bytes) is in {}; read it in parts.",
-            whole.len(),
+            "The whole output ({whole} bytes) is in {}; read it in parts.",
             path.display()
         ),
         Some(error) => format!(
             "The whole output could not be saved to {}: {error}. It is lost: make room, then run a narrower command.",
             path.display()
         ),
-    };
-    let gap = if head.ends_with('\n') { "" } else { "\n" };
-    format!("{head}{gap}[... {omitted} bytes in {lines} lines left out. {place} ...]\n{tail}")
+    }
 }
 
 fn head(text: &str, lines: usize, bytes: usize) -> &str {

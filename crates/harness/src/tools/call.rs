@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use super::bound::bound;
+use super::output::{OutputError, OutputSchema};
 use crate::coordinator::Stop;
 use crate::events::{EventKind, keep_tail};
 use crate::harness::Session;
-use crate::hooks::{PendingCall, SettledCall};
+use crate::hooks::{PendingCall, SettledCall, ToolPatch};
 use crate::lane::Lane;
 use crate::run::Run;
 use crate::state::LiveCall;
@@ -32,6 +33,8 @@ pub(crate) struct ClearedCall {
     /// The provider's id.
     pub(crate) call_id: String,
     pub(crate) tool: Arc<dyn Tool>,
+    /// What its structured data must match.
+    pub(crate) output: OutputSchema,
     pub(crate) pending: PendingCall,
     /// The arguments are not those that the model gave.
     pub(crate) replaced: bool,
@@ -66,6 +69,7 @@ impl Run {
             index,
             call_id,
             tool,
+            output,
             pending,
             ..
         } = call;
@@ -87,7 +91,9 @@ impl Run {
         let outcome = self.run_tool(tool, invocation).await;
         host.settled.store(true, Ordering::Release);
         self.tool_ended(&pending).await;
-        Ok(self.settle_call(index, call_id, pending, outcome).await)
+        Ok(self
+            .settle_call(index, call_id, pending, &output, outcome)
+            .await)
     }
 
     /// Runs the tool in a task of its own, so that its panic is its own too.
@@ -151,26 +157,20 @@ impl Run {
         index: usize,
         call_id: String,
         pending: PendingCall,
+        schema: &OutputSchema,
         outcome: Outcome,
     ) -> Settled {
         let session = &self.lane.session;
         let invocation_id = pending.invocation_id.clone();
         let tool = pending.tool.to_string();
-        let (content, details, is_error, changes) = match outcome {
-            Outcome::Output(output) => {
-                let changes = output
-                    .changes
-                    .into_iter()
-                    .map(|change| change.path)
-                    .collect();
-                (output.content, output.details, false, changes)
+        let (mut output, is_error) = match outcome {
+            Outcome::Output(mut output) => match schema.encode(&mut output) {
+                Ok(()) => (output, false),
+                Err(error) => (invalid_output(&tool, &error, output), true),
+            },
+            Outcome::Failed { message, details } => {
+                (ToolOutput::text(message).with_details(details), true)
             }
-            Outcome::Failed { message, details } => (
-                vec![ResultContent::text(message)],
-                details,
-                true,
-                Vec::new(),
-            ),
             Outcome::Interrupted => {
                 let result =
                     interrupted(&call_id, &invocation_id, &tool, Interruption::WhileRunning);
@@ -181,24 +181,26 @@ impl Run {
                 };
             }
         };
+        let changes = std::mem::take(&mut output.changes);
         let mut result = ToolResultMessage {
             call_id,
             invocation_id,
             tool,
-            content,
-            details,
+            content: output.content,
+            structured: output.structured,
+            details: output.details,
             is_error,
         };
         let new_file = || new_output_file(session, &result_id(&pending));
         bound(&mut result, new_file).await;
         if !self.cx.is_cancelled() {
-            result = self.after_tool(&pending, result).await;
+            result = self.after_tool(&pending, schema, result).await;
             bound(&mut result, new_file).await;
         }
         Settled {
             index,
             result,
-            changes,
+            changes: changes.into_iter().map(|change| change.path).collect(),
         }
     }
 
@@ -217,6 +219,7 @@ impl Run {
     async fn after_tool(
         &self,
         pending: &PendingCall,
+        schema: &OutputSchema,
         mut result: ToolResultMessage,
     ) -> ToolResultMessage {
         let session = &self.lane.session;
@@ -225,16 +228,14 @@ impl Run {
                 call: pending.clone(),
                 result: Arc::new(result.clone()),
             };
-            match hook
-                .call(&self.cx, Some(session.config.hook_deadline), settled)
-                .await
-            {
-                Ok(patch) => {
-                    result.content = patch.content.unwrap_or(result.content);
-                    result.details = patch.details.unwrap_or(result.details);
-                    result.is_error = patch.is_error.unwrap_or(result.is_error);
-                }
-                Err(failure) => self.report(failure),
+            let deadline = Some(session.config.hook_deadline);
+            let patched = hook.call(&self.cx, deadline, settled).await;
+            let applied = patched.and_then(|patch| {
+                let applied = patch.apply(&mut result, schema);
+                applied.map_err(|error| hook.failure(error.to_string()))
+            });
+            if let Err(failure) = applied {
+                self.report(failure);
             }
         }
         result
@@ -257,6 +258,41 @@ impl Run {
             tool: Arc::clone(&pending.tool),
             arguments: Arc::clone(&pending.arguments),
         });
+    }
+}
+
+impl ToolPatch {
+    /// Changes `result`, or nothing of it where the structured data is not what the tool declares.
+    fn apply(
+        self,
+        result: &mut ToolResultMessage,
+        schema: &OutputSchema,
+    ) -> Result<(), OutputError> {
+        let is_error = self.is_error.unwrap_or(result.is_error);
+        let changed = self.structured.filter(|data| *data != result.structured);
+        if let Some(structured) = changed {
+            if !is_error {
+                schema.check(structured.as_ref())?;
+            }
+            result.structured = structured;
+        }
+        result.content = self
+            .content
+            .unwrap_or_else(|| std::mem::take(&mut result.content));
+        result.details = self.details.unwrap_or_else(|| result.details.take());
+        result.is_error = is_error;
+        Ok(())
+    }
+}
+
+/// What becomes of output that does not encode: a failure that says so. What was changed stays changed.
+fn invalid_output(tool: &str, error: &OutputError, output: ToolOutput) -> ToolOutput {
+    let message = format!(
+        "`{tool}` ran, and its result cannot be used: {error}\nThis is a fault of the tool, not of the call; it may have had its effect. Look before you run it again."
+    );
+    ToolOutput {
+        changes: output.changes,
+        ..ToolOutput::text(message).with_details(json!({ "code": "tool.invalid_output" }))
     }
 }
 
@@ -300,6 +336,7 @@ pub(crate) fn failed(
         invocation_id: invocation_id.clone(),
         tool: tool.to_owned(),
         content: vec![ResultContent::text(message)],
+        structured: None,
         details: json!({ "code": code }),
         is_error: true,
     }

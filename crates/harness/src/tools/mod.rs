@@ -3,6 +3,7 @@
 mod arguments;
 mod bound;
 mod call;
+mod output;
 mod set;
 mod step;
 

@@ -5,6 +5,18 @@ use std::sync::{Arc, OnceLock};
 use bezel_session_types::{Tool, ToolDefinition};
 use indexmap::IndexMap;
 use jsonschema::{ValidationError, Validator};
+use serde_json::Value;
+
+use super::output::OutputSchema;
+
+/// A schema compiled, or why it does not compile.
+pub(super) type Compiled = Result<Arc<Validator>, Arc<ValidationError<'static>>>;
+
+pub(super) fn compile(schema: &Value) -> Compiled {
+    jsonschema::validator_for(schema)
+        .map(Arc::new)
+        .map_err(|error| Arc::new(error.to_owned()))
+}
 
 /// What a registration is known by: its base registration and its ordered wrappers. Two sets whose
 /// entries of one name have equal identities have the same tool there, however often it was rebuilt.
@@ -36,11 +48,12 @@ pub struct ToolSet {
     definitions: Arc<[ToolDefinition]>,
 }
 
-/// A tool of a set with its argument validator, compiled when first needed.
+/// A tool of a set with its validators, compiled when first needed.
 pub(crate) struct RegisteredTool {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) identity: ToolIdentity,
-    pub(crate) validator: OnceLock<Result<Arc<Validator>, Arc<ValidationError<'static>>>>,
+    pub(crate) validator: OnceLock<Compiled>,
+    pub(crate) output: OutputSchema,
 }
 
 /// What became of a tool that the model called.
@@ -66,6 +79,7 @@ impl ToolSet {
                     (
                         name,
                         RegisteredTool {
+                            output: OutputSchema::of(tool.spec()),
                             tool,
                             identity,
                             validator: OnceLock::new(),
@@ -107,8 +121,12 @@ impl ToolSet {
                 .tools
                 .get(name)
                 .filter(|old| old.identity == registered.identity);
-            if let Some(compiled) = kept.and_then(|old| old.validator.get()) {
+            let Some(kept) = kept else { continue };
+            if let Some(compiled) = kept.validator.get() {
                 registered.validator.get_or_init(|| compiled.clone());
+            }
+            if let Some(compiled) = kept.output.compiled.get() {
+                registered.output.compiled.get_or_init(|| compiled.clone());
             }
         }
     }
@@ -166,6 +184,7 @@ mod tests {
                     label: name.into(),
                     description: name.into(),
                     parameters: Arc::new(json!({ "type": "object" })),
+                    output: None,
                     execution_mode: ExecutionMode::Parallel,
                     replay: Replay::Never,
                 });

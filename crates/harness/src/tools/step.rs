@@ -232,6 +232,7 @@ impl Run {
                 index,
                 call_id: call.call_id.clone(),
                 tool: Arc::clone(&registered.tool),
+                output: registered.output.clone(),
                 pending,
                 replaced,
             }

@@ -238,6 +238,7 @@ pub(super) fn result(
         invocation_id: InvocationId::new(""),
         tool,
         content,
+        structured: None,
         details: Value::Null,
         is_error,
     }))

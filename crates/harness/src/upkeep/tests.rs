@@ -411,6 +411,7 @@ fn a_check_tells_what_an_operation_left_and_which_saved_output_is_gone() {
         invocation_id: bezel_session_types::InvocationId::new("i9"),
         tool: "bash".into(),
         content: vec![ResultContent::text(format!("saved in {}.", gone.display()))],
+        structured: None,
         details: Value::Null,
         is_error: false,
     };

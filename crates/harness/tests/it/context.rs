@@ -50,6 +50,7 @@ fn result(id: u8) -> EntryBody {
         invocation_id: InvocationId::new(id.to_string()),
         tool: "echo".into(),
         content: vec![ResultContent::text("ok")],
+        structured: None,
         details: Value::Null,
         is_error: false,
     }))

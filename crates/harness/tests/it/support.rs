@@ -44,6 +44,7 @@ impl TestTool {
                 label: "test".into(),
                 description: "A tool of a test.".into(),
                 parameters: Arc::new(json!({ "type": "object" })),
+                output: None,
                 execution_mode: ExecutionMode::Parallel,
                 replay: Replay::Never,
             },
@@ -60,6 +61,12 @@ impl TestTool {
 
     pub fn schema(mut self, schema: Value) -> Self {
         self.spec.parameters = Arc::new(schema);
+        self
+    }
+
+    /// Declares structured output.
+    pub fn output(mut self, schema: Value) -> Self {
+        self.spec.output = Some(Arc::new(schema));
         self
     }
 

@@ -60,6 +60,7 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                 let change = (!settled.result.is_error).then(|| {
                     let output = ToolOutput {
                         content: settled.result.content.clone(),
+                        structured: settled.result.structured.clone(),
                         details: settled.result.details.clone(),
                         changes: Vec::new(),
                     };
@@ -70,10 +71,14 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                         return Ok(ToolPatch::default());
                     };
                     let ToolOutput {
-                        content, details, ..
+                        content,
+                        structured,
+                        details,
+                        ..
                     } = change.await.map_err(failed)?;
                     Ok(ToolPatch {
                         content: Some(content),
+                        structured: Some(structured),
                         details: Some(details),
                         is_error: None,
                     })

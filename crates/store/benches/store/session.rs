@@ -94,6 +94,7 @@ pub(crate) fn body(index: usize, bytes: usize) -> EntryBody {
             invocation_id: InvocationId::new(entry(index).as_str()),
             tool: "read".into(),
             content: vec![ResultContent::text(text)],
+            structured: None,
             details: Value::Null,
             is_error: false,
         }),

@@ -74,6 +74,7 @@ fn a_session_travels_as_one_file_with_its_output_and_what_names_it() {
             "the rest is in {}",
             saved.display()
         ))],
+        structured: None,
         details: serde_json::Value::Null,
         is_error: false,
     };

@@ -63,6 +63,7 @@ mod tests {
             invocation_id: InvocationId::new("i1"),
             tool: "bash".into(),
             content: vec![ResultContent::text(text)],
+            structured: None,
             details,
             is_error: false,
         }

@@ -56,6 +56,7 @@ impl QuestionTool {
                 label: "Question".into(),
                 description: DESCRIPTION.trim().into(),
                 parameters: Arc::new(parameters),
+                output: None,
                 execution_mode: ExecutionMode::Sequential,
                 replay: Replay::Safe,
             },

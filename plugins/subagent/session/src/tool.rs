@@ -329,6 +329,7 @@ impl SubagentTool {
                 label: "Subagent".into(),
                 description: description(&subagents.agents()).into(),
                 parameters: Arc::new(parameters()),
+                output: None,
                 execution_mode: ExecutionMode::Parallel,
                 replay: Replay::Safe,
             },

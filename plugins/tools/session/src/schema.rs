@@ -20,6 +20,7 @@ pub(crate) fn spec<A: JsonSchema>(
         label: label.into(),
         description: description.trim().into(),
         parameters: Arc::new(parameters::<A>()),
+        output: None,
         execution_mode,
         replay,
     }

@@ -142,7 +142,7 @@ impl Transcript {
                 .result(&Context::background(), id.clone())
                 .await;
             let whole = match result {
-                Ok(result) => Whole::Known(result),
+                Ok(result) => Whole::Known(Box::new(result)),
                 Err(error) => Whole::Failed(error.to_string()),
             };
             let mut core = transcript.lock();

@@ -84,6 +84,7 @@ fn result(tool: &str, text: &str, is_error: bool) -> Message {
         invocation_id: InvocationId::new("i"),
         tool: tool.into(),
         content: vec![ResultContent::text(text)],
+        structured: None,
         details: Value::Null,
         is_error,
     })

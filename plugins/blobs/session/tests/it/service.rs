@@ -207,6 +207,7 @@ fn result(id: &str, text: String) -> Entry {
         invocation_id: InvocationId::new(id),
         tool: "grep".into(),
         content: vec![ResultContent::text(text)],
+        structured: None,
         details: serde_json::Value::Null,
         is_error: false,
     });

@@ -243,7 +243,7 @@ fn a_tool_that_does_not_say_what_it_touches_is_judged_by_its_name() {
 }
 
 #[test]
-fn a_configured_denial_is_final_over_modes_approvals_and_later_rules() {
+fn opencode_31_a_configured_denial_is_final_over_modes_approvals_and_later_rules() {
     let rules = vec![
         rule("shell", "git push *", Effect::Deny),
         rule("edit", "src/**", Effect::Deny),

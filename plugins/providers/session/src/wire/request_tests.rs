@@ -367,6 +367,7 @@ fn foreign_turn() -> Vec<Message> {
             invocation_id: InvocationId::generate(),
             tool: "ls".into(),
             content: vec![ResultContent::text("")],
+            structured: None,
             details: Value::Null,
             is_error: true,
         }),

@@ -192,6 +192,7 @@ pub fn result(call: &ToolCall, text: &str) -> ToolResultMessage {
         invocation_id: bezel_session_types::InvocationId::generate(),
         tool: call.name.clone(),
         content: vec![bezel_session_types::ResultContent::text(text)],
+        structured: None,
         details: serde_json::Value::Null,
         is_error: false,
     }

@@ -33,6 +33,7 @@ async fn a_call_that_is_settled_without_having_run_owns_nothing() {
             invocation_id: InvocationId::new("never"),
             tool: "tool".into(),
             content: Vec::new(),
+            structured: None,
             details: json!(null),
             is_error: true,
         }),

@@ -116,6 +116,7 @@ impl Conversation {
                     tool: call.name,
                     is_error: outcome.is_err(),
                     content: vec![ResultContent::text(outcome.unwrap_or_else(|error| error))],
+                    structured: None,
                     details: Value::Null,
                 }));
             }

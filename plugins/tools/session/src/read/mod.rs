@@ -177,7 +177,7 @@ fn read(
     Ok(ToolOutput {
         content,
         details: ToolDetails::Read(details).to_value(),
-        changes: Vec::new(),
+        ..ToolOutput::default()
     })
 }
 

@@ -83,6 +83,7 @@ async fn a_session_taken_up_has_the_list_that_an_earlier_process_left() {
             invocation_id: InvocationId::new(content),
             tool: "todo".into(),
             content: vec![],
+            structured: None,
             details,
             is_error: false,
         })

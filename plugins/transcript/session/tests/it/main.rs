@@ -65,6 +65,7 @@ fn result(invocation: &str, call_id: &str, text: &str) -> ToolResultMessage {
         invocation_id: InvocationId::new(invocation),
         tool: "bash".into(),
         content: vec![ResultContent::text(text)],
+        structured: None,
         details: json!({ "exit": 0 }),
         is_error: false,
     }

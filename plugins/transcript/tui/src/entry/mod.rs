@@ -46,7 +46,7 @@ pub(crate) enum Whole {
     /// It is being fetched.
     Loading,
     /// Here it is.
-    Known(ToolResultMessage),
+    Known(Box<ToolResultMessage>),
     /// It could not be fetched.
     Failed(String),
 }

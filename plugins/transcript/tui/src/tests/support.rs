@@ -155,6 +155,7 @@ impl Transcript for Fake {
             invocation_id: InvocationId::new(item),
             tool: "bash".into(),
             content: vec![ResultContent::text(self.0.whole.lock().unwrap().clone())],
+            structured: None,
             details: Value::Null,
             is_error: false,
         })

@@ -184,6 +184,9 @@ async fn host(process: &Process, start: WorkerStart, tree: WorkerTree) -> Outcom
             tracing::warn!(target: "bezel", plugin = %plugin.plugin, reason, "a plugin is not available");
         }
     }
+    for problem in session.problems() {
+        tracing::warn!(target: "bezel", %problem, "a contribution is not in place");
+    }
     Ok(session)
 }
 

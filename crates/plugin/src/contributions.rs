@@ -196,6 +196,19 @@ impl<D: Draft> Shared<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn remove(&self, registration: u64) {
+        let mut state = self.lock();
+        let contributions = &mut state.contributions;
+        let found = contributions.binary_search_by_key(&registration, |entry| entry.registration);
+        let removed = found.ok().map(|place| contributions.remove(place));
+        if removed.is_some() {
+            self.rebuild(&mut state, Cause::Removed);
+        }
+        // Outside of the lock: what a contribution held may come here when it is dropped.
+        drop(state);
+        drop(removed);
+    }
+
     fn rebuild(&self, state: &mut State<D>, cause: Cause) {
         if !state.live {
             return;
@@ -332,16 +345,27 @@ impl<D: Draft> Contributions<D> {
             owner: self.owner,
             registration,
         });
-        Contribution { registry }
+        Contribution {
+            registry,
+            registration,
+        }
     }
 }
 
 /// An added contribution.
 pub struct Contribution<D: Draft> {
     registry: Weak<Shared<D>>,
+    registration: u64,
 }
 
 impl<D: Draft> Contribution<D> {
+    /// Takes the contribution out before its facet ends. What it hid is there again.
+    pub fn dispose(self) {
+        if let Some(registry) = self.registry.upgrade() {
+            registry.remove(self.registration);
+        }
+    }
+
     /// Rebuilds, because what the contribution reads has changed.
     pub fn changed(&self) {
         if let Some(registry) = self.registry.upgrade() {

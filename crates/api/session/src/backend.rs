@@ -72,7 +72,7 @@ pub trait AgentBackend: Send + Sync {
         &self,
         before: Option<EntryId>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<(Vec<Entry>, bool), LaneError>>;
+    ) -> BoxFuture<'_, Result<EntryPage, LaneError>>;
     /// See [`crate::SessionTree::following`].
     fn following(
         &self,

@@ -12,6 +12,7 @@ use crate::backend::{AgentBackend, TreeBackend};
 use crate::catalogue::{ProviderCatalogue, ProviderDraft};
 use crate::events::AgentEvents;
 use crate::hooks::Hooks;
+use crate::lifecycle::Lifecycle;
 use crate::prompt::PromptDraft;
 use crate::requests::{DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue};
 use crate::sessions::Sessions;
@@ -60,6 +61,7 @@ impl Retirement {
 #[derive(Clone)]
 pub struct SessionParts {
     pub backend: Arc<dyn AgentBackend>,
+    pub lifecycle: Lifecycle,
     pub tree: Arc<dyn TreeBackend>,
     pub server: Remote,
     pub connection: State<ConnectionState>,
@@ -73,7 +75,7 @@ impl SessionContext {
     #[doc(hidden)]
     pub fn new(scope: FacetScope, parts: &SessionParts) -> Self {
         let backend = Arc::clone(&parts.backend);
-        let hooks = Hooks::new(Arc::clone(&backend), scope.clone());
+        let hooks = Hooks::new(Arc::clone(&backend), parts.lifecycle.clone(), scope.clone());
         let events = AgentEvents::new(Arc::clone(&backend), scope.clone());
         SessionContext {
             agent: Agent {

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::agent::SessionIdentity;
 use crate::backend::AgentBackend;
 use crate::catalogue::ProviderDraft;
+use crate::lifecycle::FoundSession;
 use crate::prompt::PromptDraft;
 use crate::tools::ToolDraft;
 
@@ -49,6 +50,13 @@ pub struct EngineStart {
 pub trait EngineSession: AgentBackend {
     /// All facets are active: takes their tools, and goes on with what a crash left open.
     fn go_on<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, ()>;
+    /// What there was of the session when it was taken up.
+    fn found(&self) -> FoundSession {
+        match self.tip() {
+            None => FoundSession::New,
+            Some(_) => FoundSession::Reopened,
+        }
+    }
     /// Whether nothing runs.
     fn is_idle(&self) -> bool;
     /// Ends everything that runs and writes nothing: for the session it is like a crash.

@@ -1,4 +1,10 @@
 //! Interception of live operations, in order of registration; each sees what the one before made of it.
+//!
+//! Every hook has a deadline of 30 seconds, apart from `approve_tool`, which may wait for a person and ends with
+//! the turn, and the two around the session's life, which have those of activation and disposal. One that fails,
+//! panics or overruns its deadline is reported by the name of its plugin (`HandlerFailed`) and passed over, except
+//! before a tool, where the call does not run, and before a pass, where the pass stops: what guards must not fail
+//! open. Hooks are called in child sessions as in any other: a child has facets of its own.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,6 +21,7 @@ use serde_json::Value;
 
 use crate::backend::{AgentBackend, AnyHook};
 use crate::engine::{Capability, Unsupported};
+use crate::lifecycle::{Lifecycle, SessionStart};
 
 /// A tool call before it runs.
 #[derive(Debug, Clone)]
@@ -171,17 +178,48 @@ pub(crate) type AfterRequestHook =
 #[derive(Clone)]
 pub struct Hooks {
     backend: Arc<dyn AgentBackend>,
+    lifecycle: Lifecycle,
     scope: FacetScope,
 }
 
 impl Hooks {
-    pub(crate) fn new(backend: Arc<dyn AgentBackend>, scope: FacetScope) -> Self {
-        Hooks { backend, scope }
+    pub(crate) fn new(
+        backend: Arc<dyn AgentBackend>,
+        lifecycle: Lifecycle,
+        scope: FacetScope,
+    ) -> Self {
+        Hooks {
+            backend,
+            lifecycle,
+            scope,
+        }
     }
 
     /// For a facet that guards something: an error where the engine of this session never calls hooks.
     pub fn require(&self) -> Result<(), Unsupported> {
         self.backend.capabilities().require(Capability::Hooks)
+    }
+
+    /// Once all facets are active and before anything that was cut off goes on, in this session's process; no
+    /// presentation and no server is reached yet. The session starts whatever the hook says.
+    pub fn session_start<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, SessionStart) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), FacetError>> + Send + 'static,
+    {
+        let hook = Arc::new(move |cx, start| hook(cx, start).boxed());
+        self.lifecycle.on_start(&self.scope, hook);
+    }
+
+    /// When the session's process lets it go in an orderly way, before any facet ends. What runs may go on
+    /// meanwhile, and is taken up again when the session is. After a kill it is never called.
+    pub fn session_end<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), FacetError>> + Send + 'static,
+    {
+        let hook = Arc::new(move |cx| hook(cx).boxed());
+        self.lifecycle.on_end(&self.scope, hook);
     }
 
     /// Before a tool runs and before anything is recorded of it. An error blocks the call; the first block ends the chain.
@@ -223,7 +261,8 @@ impl Hooks {
         })));
     }
 
-    /// After a tool succeeded and before its result is recorded; the result is bounded again.
+    /// After a tool succeeded and before its result is recorded; the result is bounded again. Structured data
+    /// that is put in place of the tool's must match the tool's schema, or the hook is passed over.
     pub fn after_tool<F, Fut>(&self, hook: F)
     where
         F: Fn(Context, ToolCallView, ToolOutput) -> Fut + Send + Sync + 'static,

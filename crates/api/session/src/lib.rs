@@ -141,6 +141,7 @@ mod engine;
 mod events;
 mod gathered;
 mod hooks;
+mod lifecycle;
 mod prompt;
 mod requests;
 mod sessions;
@@ -170,6 +171,9 @@ pub use hooks::{
     ApproveTool, BeforeTool, CompactionVerdict, Hooks, NavigationVerdict, PendingCompaction,
     PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolApproval, ToolCallView,
 };
+#[doc(hidden)]
+pub use lifecycle::Lifecycle;
+pub use lifecycle::{FoundSession, LifecycleFailure, SessionStart};
 pub use prompt::{PromptDraft, SystemPrompt};
 pub use requests::{
     DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue, SubmitError,

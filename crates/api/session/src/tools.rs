@@ -1,5 +1,16 @@
 //! Tools as ordered contributions.
+//!
+//! The finished set is immutable: a request keeps the one that it was made with, and a call of a tool that was
+//! replaced or removed since runs nothing and answers `tool.stale`. A call that runs keeps its tool to the end,
+//! whatever becomes of the plugin.
+//!
+//! What is not right is refused by the name of its plugin, and disturbs nothing else: a name that another plugin
+//! has set ([`Problem::Conflict`]: the earlier stays), a name that is no tool name, a schema that is not one, a
+//! wrapper around what nobody sets, a contribution or wrapper that panics.
 
+mod schema;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -165,10 +176,12 @@ impl Draft for ToolDraft {
                 })),
                 Some(registered) => {
                     let within = Arc::clone(&registered.tool);
-                    registered.tool = Arc::new(Wrapped {
-                        wrapper: wrap(Arc::clone(&within)),
-                        within,
-                    });
+                    let wrapping = AssertUnwindSafe(|| wrap(Arc::clone(&within)));
+                    let wrapper = catch_unwind(wrapping).map_err(|_| DraftError {
+                        plugin: plugin.clone(),
+                        message: format!("its wrapper around tool `{name}` panicked"),
+                    })?;
+                    registered.tool = Arc::new(Wrapped { wrapper, within });
                     registered.identity.wrappers.push(registration);
                     validate(&name, &plugin, registered.tool.as_ref())?;
                 }
@@ -251,16 +264,27 @@ fn validate(name: &str, plugin: &PluginId, tool: &dyn Tool) -> Result<(), DraftE
             "`{name}` is not a tool name: 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, beginning with a letter"
         ));
     }
-    if tool
-        .spec()
-        .parameters
-        .get("type")
-        .and_then(|kind| kind.as_str())
-        != Some("object")
-    {
+    let Ok(spec) = catch_unwind(AssertUnwindSafe(|| tool.spec())) else {
+        return refuse(format!(
+            "tool `{name}` panicked when it was asked what it is"
+        ));
+    };
+    let kind = spec.parameters.get("type");
+    if kind.and_then(Value::as_str) != Some("object") {
         return refuse(format!(
             "the parameters of tool `{name}` are not a JSON Schema of an object"
         ));
+    }
+    let schemas = [
+        ("parameters", Some(&spec.parameters)),
+        ("output", spec.output.as_ref()),
+    ];
+    for (what, schema) in schemas {
+        if let Some(Err(error)) = schema.map(schema::check) {
+            return refuse(format!(
+                "the {what} of tool `{name}` are not a valid JSON Schema: {error}"
+            ));
+        }
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bezel_api_session::{Engine, EngineError, EngineSession, EngineStart};
+use bezel_api_session::backend::AgentBackend;
+use bezel_api_session::{Engine, EngineError, EngineSession, EngineStart, FoundSession};
 use bezel_context::{Context, Spawner};
 use bezel_harness::{EventKind, Harness, HarnessConfig, HarnessOptions, OpenLane, Store};
 use bezel_session_types::LaneName;
@@ -89,8 +90,7 @@ impl EngineSession for HostAgent {
             };
             drop(before);
             // What was recorded to wait, or held by an interrupt, waits on.
-            let goes_on = |found: &&OpenLane| found.operation_id.is_some() || found.resume;
-            for found in self.harness.opened().iter().filter(goes_on) {
+            for found in self.harness.opened().iter().filter(|found| goes_on(found)) {
                 let lane = self.harness.lane(&found.lane);
                 if let Err(error) = lane.resume(cx).await {
                     tracing::error!(lane = %found.lane, %error, "the session could not go on with what was open");
@@ -98,6 +98,14 @@ impl EngineSession for HostAgent {
             }
         }
         .boxed()
+    }
+
+    fn found(&self) -> FoundSession {
+        match self.tip() {
+            _ if self.harness.opened().iter().any(goes_on) => FoundSession::Resumed,
+            None => FoundSession::New,
+            Some(_) => FoundSession::Reopened,
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -115,6 +123,11 @@ impl EngineSession for HostAgent {
         drop(following);
         self.harness.close().boxed()
     }
+}
+
+/// Whether there is something in a lane that runs as soon as the session is there again.
+fn goes_on(found: &OpenLane) -> bool {
+    found.operation_id.is_some() || found.resume
 }
 
 /// The main lane's waiting messages, now and from now on.

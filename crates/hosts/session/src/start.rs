@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use bezel_api_session::backend::AgentBackend;
 use bezel_api_session::{
-    Engine, EngineError, EngineSession, EngineStart, PromptDraft, ProviderDraft, ProviderSet,
-    SessionContext, SessionFacet, SessionIdentity, SessionParts, SystemPrompt, ToolDraft, ToolSet,
+    Engine, EngineError, EngineSession, EngineStart, Lifecycle, LifecycleFailure, PromptDraft,
+    ProviderDraft, ProviderSet, SessionContext, SessionFacet, SessionIdentity, SessionParts,
+    SystemPrompt, ToolDraft, ToolSet,
 };
 use bezel_context::{Context, TaskScope};
 use bezel_plugin::{
@@ -68,6 +69,9 @@ pub struct RunningSession {
     assembled: Assembled,
     link: Link,
     registries: Registries,
+    lifecycle: Lifecycle,
+    start_failures: Vec<LifecycleFailure>,
+    deadlines: Deadlines,
     // Keeps the retirement signal alive: facets need not hold on to it.
     retired: watch::Sender<Option<String>>,
     tasks: TaskScope,
@@ -122,8 +126,10 @@ impl SessionHost {
         if is_root {
             tree.follow(tasks.spawner(), &link.server(), link.connection());
         }
+        let lifecycle = Lifecycle::default();
         let parts = SessionParts {
             backend,
+            lifecycle: lifecycle.clone(),
             tree: Arc::new(tree.clone()),
             server: link.server(),
             connection: link.connection(),
@@ -142,7 +148,11 @@ impl SessionHost {
             deadlines: options.deadlines,
         })
         .await?;
-        session.go_on(&Context::background()).await;
+        let cx = Context::background();
+        let start_failures = lifecycle
+            .start(&cx, session.found(), options.deadlines.activation)
+            .await;
+        session.go_on(&cx).await;
         table.activate();
         open.open();
         Ok(RunningSession {
@@ -153,6 +163,9 @@ impl SessionHost {
             assembled,
             link,
             registries,
+            lifecycle,
+            start_failures,
+            deadlines: options.deadlines,
             retired,
             tasks,
         })
@@ -186,6 +199,17 @@ impl RunningSession {
         problems
     }
 
+    /// The hooks at the session's start that failed.
+    pub fn start_failures(&self) -> &[LifecycleFailure] {
+        &self.start_failures
+    }
+
+    /// Ends one plugin's facet and those that cannot do without it; everything else goes on. A call of its
+    /// tools that runs keeps running. Returns every failed disposer.
+    pub async fn remove(&mut self, plugin: &str) -> Vec<Failure> {
+        self.assembled.remove(plugin).await
+    }
+
     /// Resolves with the reason when a facet retires this worker.
     pub fn retired(&self) -> impl Future<Output = String> + Send + use<> {
         let mut retired = self.retired.subscribe();
@@ -207,10 +231,23 @@ impl RunningSession {
         self.session.is_idle()
     }
 
-    /// Ends the facets in reverse, the connection and the engine. Nothing is lost: for the session it is
-    /// like a crash. Returns every failed disposer, and what had to be aborted.
+    /// Calls the hooks at the end, then ends the facets in reverse, the connection and the engine. Nothing is
+    /// lost: for the session it is like a crash. Returns every failed hook and disposer, and what had to be
+    /// aborted.
     pub async fn stop(self) -> Vec<Failure> {
-        let mut failures = self.assembled.dispose().await;
+        let ended = self
+            .lifecycle
+            .end(&Context::background(), self.deadlines.disposal)
+            .await;
+        let mut failures: Vec<Failure> = ended
+            .into_iter()
+            .map(|failure| Failure {
+                unit: failure.plugin.as_str().into(),
+                phase: Phase::Disposal,
+                cause: failure.into(),
+            })
+            .collect();
+        failures.extend(self.assembled.dispose().await);
         self.link.stop().await;
         self.session.close().await;
         drop(self.place);

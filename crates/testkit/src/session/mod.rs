@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bezel_api_session::{
-    PromptDraft, ProviderDraft, ProviderSet, SessionContext, SessionFacet, SessionParts,
-    SystemPrompt, ToolDraft, ToolSet,
+    FoundSession, Lifecycle, PromptDraft, ProviderDraft, ProviderSet, SessionContext, SessionFacet,
+    SessionParts, SystemPrompt, ToolDraft, ToolSet,
 };
 use bezel_context::{ClientId, Context, Principal, Scopes, TaskScope, Workspaces};
 use bezel_plugin::{
@@ -89,8 +89,10 @@ impl FakeSession {
         let tools = Registry::new(ToolSet::default());
         let providers = Registry::new(ProviderSet::default());
         let prompt = Registry::new(SystemPrompt::default());
+        let lifecycle = Lifecycle::default();
         let parts = SessionParts {
             backend: Arc::new(agent::Backend(Arc::clone(&agent))),
+            lifecycle: lifecycle.clone(),
             tree: Arc::new(tree::Alone::new(Arc::new(agent::Backend(Arc::clone(
                 &agent,
             ))))),
@@ -126,6 +128,11 @@ impl FakeSession {
             deadlines: Deadlines::default(),
         })
         .await?;
+        let found = FoundSession::New;
+        let deadline = Deadlines::default().activation;
+        lifecycle
+            .start(&Context::background(), found, deadline)
+            .await;
         table.activate();
         let (client, client_acceptor) = link(&tasks, &table);
         Ok(FakeSession {

@@ -5,8 +5,12 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+mod bad_tools;
 mod coordinator;
 mod engines;
+mod hooks;
+mod lifecycle;
 mod permissions;
 mod projections;
+mod tools;
 mod world;

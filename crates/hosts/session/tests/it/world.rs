@@ -1,4 +1,4 @@
-//! A session host whose server cannot be reached, and a facet that hands its agent out.
+//! A session host whose server cannot be reached, a facet that hands its agent out, and tools made of closures.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,23 @@ use std::time::Duration;
 
 use bezel_api_session::{
     Agent, Availability, Engine, Facet, FacetError, Lane, ProviderEntry, SessionContext,
-    SessionFacet,
+    SessionFacet, ToolDraft,
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_host_session::{
     ChildStartError, HarnessConfig, HarnessEngine, RunningSession, SessionHost, SessionHostOptions,
     SessionIdentity, StartChild, WorkerTree,
 };
-use bezel_plugin::{Deadlines, Manifest, ManifestEntry};
+use bezel_plugin::{Contribution, Deadlines, Manifest, ManifestEntry};
 use bezel_rpc::{Connect, ConnectError, Credential, Hello, Role, Transport};
 use bezel_session_types::{
-    CommandId, Delivery, Message, ModelRef, SessionId, ThinkingLevel, UserMessage,
+    CommandId, Delivery, Message, ModelRef, ResultContent, SessionId, ThinkingLevel, Tool,
+    ToolError, ToolInvocation, ToolOutput, ToolResultMessage, ToolSpec, UserMessage,
 };
 use bezel_testkit::ScriptedProvider;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A server that is never there.
@@ -43,6 +44,7 @@ pub struct Opened {
     pub agent: Agent,
     pub lane: Lane,
     pub cx: Context,
+    tree: WorkerTree,
 }
 
 impl Place {
@@ -64,6 +66,17 @@ impl Place {
         self.open_with(engine, model, vec![]).await
     }
 
+    /// The whole outputs of tools.
+    pub fn output(&self) -> PathBuf {
+        self.0.path().join("output")
+    }
+
+    /// With Bezel's own harness and these facets.
+    pub async fn open_facets(&self, model: &ScriptedProvider, facets: Vec<SessionFacet>) -> Opened {
+        let engine = Arc::new(HarnessEngine(HarnessConfig::default()));
+        self.open_with(engine, model, facets).await
+    }
+
     pub async fn open_with(
         &self,
         engine: Arc<dyn Engine>,
@@ -82,6 +95,45 @@ impl Place {
         more: Vec<SessionFacet>,
         config: BTreeMap<&str, Value>,
     ) -> Opened {
+        let tree = WorkerTree::new(Arc::new(NoChildren));
+        let who = (SessionId::new("session"), None);
+        self.open_in(tree, who, engine, model, more, config).await
+    }
+
+    /// A child of `parent`, in its process.
+    pub async fn open_child(
+        &self,
+        parent: &Opened,
+        model: &ScriptedProvider,
+        facets: Vec<SessionFacet>,
+    ) -> Opened {
+        let engine = Arc::new(HarnessEngine(HarnessConfig::default()));
+        let parent_id = parent.agent.identity().session_id.clone();
+        let who = (SessionId::new("child"), Some(parent_id));
+        self.open_in(
+            parent.tree.clone(),
+            who,
+            engine,
+            model,
+            facets,
+            BTreeMap::new(),
+        )
+        .await
+    }
+
+    async fn open_in(
+        &self,
+        tree: WorkerTree,
+        (session_id, parent_id): (SessionId, Option<SessionId>),
+        engine: Arc<dyn Engine>,
+        model: &ScriptedProvider,
+        more: Vec<SessionFacet>,
+        config: BTreeMap<&str, Value>,
+    ) -> Opened {
+        let database = match parent_id {
+            None => self.database(),
+            Some(_) => self.0.path().join("child.db"),
+        };
         let handed = Arc::new(Mutex::new(None));
         let mut facets = vec![probe(model.clone(), Arc::clone(&handed))];
         facets.extend(more);
@@ -104,15 +156,15 @@ impl Place {
                 credential: Credential::token("none"),
             },
             identity: SessionIdentity {
-                session_id: SessionId::new("session"),
-                parent_id: None,
+                session_id,
+                parent_id,
                 workspace_id: WorkspaceId::new("workspace"),
                 directory: self.0.path().to_owned(),
-                output_directory: self.0.path().join("output"),
+                output_directory: self.output(),
             },
             environment: BTreeMap::new(),
-            database: self.database(),
-            tree: WorkerTree::new(Arc::new(NoChildren)),
+            database,
+            tree: tree.clone(),
             engine,
             deadlines: Deadlines::default(),
         });
@@ -123,6 +175,7 @@ impl Place {
             lane: agent.main(),
             agent,
             cx: Context::background().with_timeout(Duration::from_secs(3_600)),
+            tree,
         }
     }
 }
@@ -200,6 +253,34 @@ impl Opened {
         said.collect()
     }
 
+    /// One turn, to its end.
+    pub async fn turn(&self, words: &str) {
+        self.steer(words).await;
+        self.idle().await;
+    }
+
+    /// What the calls came to, in order.
+    pub async fn results(&self) -> Vec<ToolResultMessage> {
+        let (entries, _) = self.agent.tree().recent(None, 1_000).await.unwrap();
+        let results = entries.iter().filter_map(|entry| match entry.message() {
+            Some(Message::ToolResult(result)) => Some(result.clone()),
+            _ => None,
+        });
+        results.collect()
+    }
+
+    /// The codes of what the calls came to: null where they succeeded.
+    pub async fn codes(&self) -> Vec<Value> {
+        let results = self.results().await;
+        let code = |result: ToolResultMessage| result.details["code"].clone();
+        results.into_iter().map(code).collect()
+    }
+
+    /// What the model read of the calls.
+    pub async fn read(&self) -> Vec<String> {
+        self.results().await.iter().map(text_of).collect()
+    }
+
     pub fn waiting(&self) -> Vec<String> {
         let queue = self.lane.queue().borrow().clone();
         queue
@@ -217,4 +298,102 @@ impl Opened {
         let failures = host.stop().await;
         assert!(failures.is_empty(), "{failures:?}");
     }
+}
+
+type Execute = dyn Fn(Context, ToolInvocation) -> BoxFuture<'static, Result<ToolOutput, ToolError>>
+    + Send
+    + Sync;
+
+/// A tool made of a closure.
+pub struct TestTool {
+    pub spec: ToolSpec,
+    execute: Box<Execute>,
+}
+
+impl TestTool {
+    pub fn new<F, Fut>(execute: F) -> Self
+    where
+        F: Fn(Context, ToolInvocation) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        TestTool {
+            spec: ToolSpec {
+                parameters: Arc::new(json!({ "type": "object" })),
+                ..ToolSpec::default()
+            },
+            execute: Box::new(move |cx, invocation| execute(cx, invocation).boxed()),
+        }
+    }
+}
+
+impl Tool for TestTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn execute(
+        &self,
+        cx: Context,
+        invocation: ToolInvocation,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        (self.execute)(cx, invocation)
+    }
+}
+
+/// A tool that says `words`.
+pub fn says(words: &str) -> Arc<dyn Tool> {
+    let words = words.to_owned();
+    Arc::new(TestTool::new(move |_, _| {
+        std::future::ready(Ok(ToolOutput::text(words.clone())))
+    }))
+}
+
+/// A tool that says what `within` says in brackets after `name`.
+pub fn around(name: &'static str, within: Arc<dyn Tool>) -> Arc<dyn Tool> {
+    Arc::new(TestTool::new(move |cx, invocation| {
+        let within = Arc::clone(&within);
+        async move {
+            let mut output = within.execute(cx, invocation).await?;
+            if let Some(ResultContent::Text { text }) = output.content.first_mut() {
+                *text = format!("{name}({text})");
+            }
+            Ok(output)
+        }
+    }))
+}
+
+/// Contributions that a test changes or takes out, in the order in which they were added.
+pub type Kept = Arc<Mutex<Vec<Option<Contribution<ToolDraft>>>>>;
+
+/// A plugin that contributes tools.
+pub fn tools(
+    plugin: &'static str,
+    kept: &Kept,
+    contribute: impl Fn(&mut ToolDraft) + Send + Sync + 'static,
+) -> SessionFacet {
+    let (kept, contribute) = (Arc::clone(kept), Arc::new(contribute));
+    Facet::new(plugin, move |cx: SessionContext| {
+        let contribute = Arc::clone(&contribute);
+        let added = cx.tools.add(move |draft| contribute(draft));
+        kept.lock().unwrap().push(Some(added));
+        async { Ok::<(), FacetError>(()) }
+    })
+}
+
+/// Rebuilds because of the contribution of that place.
+pub fn changed(kept: &Kept, place: usize) {
+    kept.lock().unwrap()[place].as_ref().unwrap().changed();
+}
+
+/// Takes the contribution of that place out.
+pub fn dispose(kept: &Kept, place: usize) {
+    kept.lock().unwrap()[place].take().unwrap().dispose();
+}
+
+pub fn text_of(result: &ToolResultMessage) -> String {
+    let texts = result.content.iter().filter_map(|part| match part {
+        ResultContent::Text { text } => Some(text.as_str()),
+        ResultContent::Image(_) => None,
+    });
+    texts.collect()
 }

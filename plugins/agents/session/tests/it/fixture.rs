@@ -169,6 +169,7 @@ fn tools(plugin: &'static str, names: &'static [&'static str]) -> SessionFacet {
                 label: (*name).into(),
                 description: format!("Does {name}").into(),
                 parameters: Arc::new(json!({ "type": "object" })),
+                output: None,
                 execution_mode: ExecutionMode::default(),
                 replay: Replay::default(),
             });

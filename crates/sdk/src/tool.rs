@@ -118,6 +118,7 @@ impl Tool {
         Tool {
             name: name.to_owned(),
             spec: ToolSpec {
+                output: None,
                 label: name.into(),
                 description: description.into(),
                 parameters: Arc::new(schema),

@@ -189,6 +189,7 @@ fn contribute(registry: &Registry<ToolDraft>, cx: &FacetScope, plugin: usize) {
 
 fn spec(name: &str) -> ToolSpec {
     ToolSpec {
+        output: None,
         label: name.into(),
         description: "A tool of a measurement.".into(),
         parameters: Arc::new(json!({

@@ -151,6 +151,13 @@ impl Registry {
 /// Whether a session host would take the tool: what it would say is said when the tool is registered.
 fn check(registered: &Arc<Registered>) -> Result<(), ToolRefused> {
     let Tool { name, spec, .. } = &registered.tool;
+    // First: what is wrong with a schema is an error of its own.
+    if let Err(error) = jsonschema::validator_for(&spec.parameters) {
+        return Err(ToolRefused::Schema {
+            name: name.clone(),
+            reason: error.to_string(),
+        });
+    }
     let mut draft = ToolDraft::new();
     draft.begin(&PluginId::new(PLUGIN), 0);
     draft.set(name, Arc::clone(registered) as Arc<dyn SessionTool>);
@@ -162,15 +169,9 @@ fn check(registered: &Arc<Registered>) -> Result<(), ToolRefused> {
     draft
         .finish(&mut problems)
         .map_err(|error| invalid(error.message))?;
-    if let Some(problem) = problems.first() {
-        return Err(invalid(problem.to_string()));
-    }
-    match jsonschema::validator_for(&spec.parameters) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(ToolRefused::Schema {
-            name: name.clone(),
-            reason: error.to_string(),
-        }),
+    match problems.first() {
+        Some(problem) => Err(invalid(problem.to_string())),
+        None => Ok(()),
     }
 }
 

@@ -19,23 +19,19 @@ impl ChildrenOfWorkers {
     pub(crate) fn follow(cx: &ServerContext) -> Self {
         let fleet = cx.fleet.clone();
         let trees = fleet.children.clone();
-        let state = StateCell::projected(
+        // Two workers of one project have the same rights and different trees: each has a view of its own. What
+        // is wanted is not the cell's value but asked for, so that there is one owner of it.
+        let state = StateCell::projected_to_each(
             ChildrenState::default(),
-            // What is wanted is asked for anew: the whole of it does not say of which tree a child is.
             move |_: &ChildrenState, principal| match trees.root_of(principal) {
-                Some(root) => of_tree(&root, &trees.wishes()),
+                Some(root) => of_tree(&root, trees.wishes()),
                 None => ChildrenState::default(),
             },
         );
-        let publish = {
-            let (children, state) = (fleet.children.clone(), state.clone());
-            move || {
-                let wishes = children.wishes();
-                state.update(&Context::background(), |all| *all = sorted(wishes.iter()));
-            }
-        };
-        publish();
-        fleet.children.on_wishes(publish);
+        let wanted = state.clone();
+        fleet
+            .children
+            .on_wishes(move || wanted.refresh(&Context::background()));
         ChildrenOfWorkers { fleet, state }
     }
 
@@ -47,20 +43,16 @@ impl ChildrenOfWorkers {
     }
 }
 
-fn of_tree(root: &SessionId, wishes: &[ChildWish]) -> ChildrenState {
-    sorted(wishes.iter().filter(|wish| wish.root == *root))
-}
-
-fn sorted<'w>(wishes: impl Iterator<Item = &'w ChildWish>) -> ChildrenState {
-    let mut state = ChildrenState::default();
-    for wish in wishes {
-        let list = match wish.release {
-            true => &mut state.unwanted,
-            false => &mut state.wanted,
-        };
-        list.push(wish.session_id.clone());
+fn of_tree(root: &SessionId, mut wishes: Vec<ChildWish>) -> ChildrenState {
+    wishes.retain(|wish| wish.root == *root);
+    let (unwanted, wanted) = wishes
+        .into_iter()
+        .partition::<Vec<_>, _>(|wish| wish.release);
+    let ids = |wishes: Vec<ChildWish>| wishes.into_iter().map(|wish| wish.session_id).collect();
+    ChildrenState {
+        wanted: ids(wanted),
+        unwanted: ids(unwanted),
     }
-    state
 }
 
 impl SessionChildren for ChildrenOfWorkers {

@@ -80,6 +80,37 @@ over_both! {
         assert!(!host.has_ended());
     }
 
+    async fn what_is_wanted_of_one_tree_no_other_hears_of_although_both_are_in_one_project(world: World) {
+        let client = world.client().await;
+        let (one, other) = (root(&world, &client).await, root(&world, &client).await);
+        let theirs = world.launcher.worker(&other).children().state();
+        // It follows before there is anything, as a worker does.
+        theirs.ready(&cx()).await.unwrap();
+        let own = world.launcher.worker(&one).children().state();
+        own.ready(&cx()).await.unwrap();
+        let child = begun(&world, &one).await.session_id;
+        let opens = client.attach(&child);
+        let hosts = async {
+            own.wait_for(&cx(), |state| state.wanted == [child.clone()]).await.unwrap();
+            let host = hosted(&world, &one, &child).await;
+            // A later wish of its own tells that the other one has heard all that is for it.
+            let second = begun(&world, &other).await.session_id;
+            let client = world.client().await;
+            let cx = cx();
+            let opens = client.management.attach(&cx, second.clone(), None);
+            let heard = async {
+                let heard = theirs.wait_for(&cx, |state| !state.wanted.is_empty()).await.unwrap();
+                assert_eq!(heard.wanted, [second.clone()]);
+                hosted(&world, &other, &second).await
+            };
+            let (opened, other_host) = tokio::join!(opens, heard);
+            opened.unwrap();
+            (host, other_host)
+        };
+        let ((), hosts) = tokio::join!(opens, hosts);
+        assert!(!hosts.0.has_ended() && !hosts.1.has_ended());
+    }
+
     async fn opening_a_child_of_a_closed_tree_starts_the_roots_worker(world: World) {
         let client = world.client().await;
         let root = root(&world, &client).await;

@@ -27,6 +27,8 @@ impl<T, C> Clone for Gathered<T, C> {
 }
 
 struct Child<T, C> {
+    /// Of its host: what came back under the same id has services of its own.
+    number: u64,
     client: C,
     list: State<Vec<T>>,
     _changes: Subscription,
@@ -114,14 +116,14 @@ where
     ) {
         let hosted = Arc::clone(&hosted.borrow_and_update());
         let own = |session: &&HostedSession| session.parent_id.as_ref() == Some(sessions.own());
-        let there: Vec<&SessionId> = hosted
+        let there: HashMap<&SessionId, u64> = hosted
             .iter()
             .filter(own)
-            .map(|one| &one.session_id)
+            .map(|one| (&one.session_id, one.number))
             .collect();
         let mut children = self.lock();
-        children.retain(|child, _| there.contains(&child));
-        for child in there {
+        children.retain(|id, child| there.get(id) == Some(&child.number));
+        for (child, number) in there {
             if children.contains_key(child) {
                 continue;
             }
@@ -131,6 +133,7 @@ where
             let client: C = services.use_service();
             let (list, told) = ((gathering.of)(&client), Arc::clone(changed));
             let child_list = Child {
+                number,
                 _changes: list.subscribe(move |_, _| told.notify_one()),
                 client,
                 list,

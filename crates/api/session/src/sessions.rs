@@ -46,6 +46,8 @@ pub struct HostedSession {
     pub session_id: SessionId,
     /// The session that began it; none for the root.
     pub parent_id: Option<SessionId>,
+    /// Which host of this process it is: one that is taken up again has another number.
+    pub number: u64,
 }
 
 /// Why something could not be done with a session.

@@ -54,6 +54,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Members {
+    /// Of the host that came last.
+    number: u64,
     by_id: HashMap<SessionId, Member>,
     /// One start of a child at a time, and no end of it meanwhile.
     turns: HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>,
@@ -87,6 +89,7 @@ impl Root {
 
 /// A session that lives here.
 struct Member {
+    number: u64,
     parent_id: Option<SessionId>,
     agent: Arc<dyn AgentBackend>,
     table: ServiceTable,
@@ -134,6 +137,7 @@ impl WorkerTree {
             let one = |(id, member): (&SessionId, &Member)| HostedSession {
                 session_id: id.clone(),
                 parent_id: member.parent_id.clone(),
+                number: member.number,
             };
             members.by_id.iter().map(one).collect()
         };
@@ -149,14 +153,19 @@ impl WorkerTree {
         agent: Arc<dyn AgentBackend>,
         table: ServiceTable,
     ) -> Place {
-        let member = Member {
-            parent_id,
-            agent,
-            table,
-            services: None,
-            running: None,
-        };
-        self.lock().by_id.insert(session_id.clone(), member);
+        {
+            let mut members = self.lock();
+            members.number += 1;
+            let member = Member {
+                number: members.number,
+                parent_id,
+                agent,
+                table,
+                services: None,
+                running: None,
+            };
+            members.by_id.insert(session_id.clone(), member);
+        }
         self.publish();
         Place {
             tree: self.clone(),
@@ -226,7 +235,8 @@ impl WorkerTree {
         for session_id in &state.unwanted {
             let (tree, session_id) = (self.clone(), session_id.clone());
             root.spawner.spawn("release child", async move {
-                tree.release(&session_id, "ended as it was asked to").await;
+                tree.release(&session_id, None, "ended as it was asked to")
+                    .await;
             });
         }
         for session_id in &state.wanted {
@@ -279,29 +289,36 @@ impl WorkerTree {
     ) -> Arc<dyn AgentBackend> {
         let agent = running.agent();
         let retired = running.retired();
-        if let Some(member) = self.lock().by_id.get_mut(session_id) {
+        let number = self.lock().by_id.get_mut(session_id).map(|member| {
             member.running = Some(running);
-        }
+            member.number
+        });
         let (tree, session_id) = (self.clone(), session_id.clone());
         root.spawner.spawn("child", async move {
             let reason = retired.await;
-            tree.release(&session_id, &format!("ended: {reason}")).await;
+            tree.release(&session_id, number, &format!("ended: {reason}"))
+                .await;
         });
         agent
     }
 
-    /// Ends a child's host, if there is one.
-    async fn release(&self, session_id: &SessionId, description: &str) {
+    /// Ends a child's host, and says so: whichever it is where the server wants it, otherwise the one of this
+    /// number alone, which another one may have followed.
+    async fn release(&self, session_id: &SessionId, number: Option<u64>, description: &str) {
         let turn = self.turn(session_id);
         let _turn = turn.lock().await;
         let (running, root) = {
             let mut members = self.lock();
             let member = members.by_id.get_mut(session_id);
-            (
-                member.and_then(|member| member.running.take()),
-                members.root.clone(),
-            )
+            let meant = |member: &&mut Member| number.is_none_or(|number| member.number == number);
+            let running = member
+                .filter(meant)
+                .and_then(|member| member.running.take());
+            (running, members.root.clone())
         };
+        if running.is_none() && number.is_some() {
+            return;
+        }
         if let Some(running) = running {
             for failure in running.stop().await {
                 tracing::warn!(session = %session_id, %failure, "a child did not end in order");
@@ -314,7 +331,6 @@ impl WorkerTree {
             };
             self.tell_released(&root, session_id, end).await;
         }
-        self.lock().turns.remove(session_id);
     }
 
     async fn tell_released(&self, root: &Root, session_id: &SessionId, end: ChildEnd) {

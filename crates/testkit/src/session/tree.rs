@@ -21,6 +21,7 @@ impl Alone {
         let own = HostedSession {
             session_id: agent.identity().session_id.clone(),
             parent_id: None,
+            number: 0,
         };
         Alone {
             agent,

@@ -6,6 +6,7 @@
 )]
 
 mod bad_tools;
+mod children;
 mod coordinator;
 mod engines;
 mod hooks;

@@ -14,6 +14,9 @@ use super::name::Name;
 use super::source::Source;
 use crate::strict::{Keys, MOST_DEPTH, StrictError};
 
+/// Of an array that stands for an object's fields in their order.
+const NOT_AN_OBJECT: &str = "expected an object, and this is an array";
+
 /// Reads one value.
 pub(super) struct Reader<'s, 'p>(pub(super) &'s mut Source<'p>);
 
@@ -197,7 +200,11 @@ impl<'p> Deserializer<'p> for Reader<'_, 'p> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.deserialize_any(visitor)
+        // A derived reader takes an array too, as the fields in their order: no schema says so.
+        match self.0.next() {
+            Some(b'[') => Err(Error::custom(NOT_AN_OBJECT)),
+            _ => self.deserialize_any(visitor),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'p>>(
@@ -350,7 +357,7 @@ impl<'p> VariantAccess<'p> for Variant<'_, 'p> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        Reader(self.0).deserialize_map(visitor)
+        Reader(self.0).deserialize_struct("", &[], visitor)
     }
 }
 

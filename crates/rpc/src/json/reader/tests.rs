@@ -64,12 +64,33 @@ struct Known {
     c: Option<Vec<u32>>,
 }
 
+#[test]
+fn an_array_is_no_object_whose_fields_stand_in_their_order() {
+    let refused = |text: &str| read::<Known>(text.as_bytes()).unwrap_err().to_string();
+    for text in ["[null, null]", "[]", r#"["b", [1]]"#] {
+        assert!(
+            refused(text).contains(super::NOT_AN_OBJECT),
+            "{}",
+            refused(text)
+        );
+    }
+    assert!(read::<Choice>(br#"{"Named": [1.5, null]}"#).is_err());
+    assert!(read::<Choice>(br#"{"Named": {"left": 1.5, "right": null}}"#).is_ok());
+    assert!(read::<Known>(br#"{"c": [1]}"#).is_ok());
+}
+
 /// It is read as it is when the strict rules are checked first and `serde_json` reads it then.
 fn same<T: DeserializeOwned + std::fmt::Debug>(payload: &[u8]) {
     let apart = check(payload)
         .ok()
         .and_then(|text| serde_json::from_str::<T>(text).ok());
     let once = read::<T>(payload);
+    if let Err(error) = &once
+        && error.to_string().contains(super::NOT_AN_OBJECT)
+    {
+        // The one thing that `serde_json` takes and this does not; a test of its own holds it.
+        return;
+    }
     assert_eq!(
         format!("{:?}", once.as_ref().ok()),
         format!("{:?}", apart.as_ref()),

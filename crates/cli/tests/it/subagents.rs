@@ -316,3 +316,97 @@ async fn opencode_32_what_a_child_needs_leave_for_is_asked_at_its_root() {
         "x"
     );
 }
+
+/// The same home with limits of its own.
+fn limit(home: &Home, limits: &str) {
+    let file = home.bezel().join("config.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    home.configure(&format!("{before}\n[plugins.subagent.config]\n{limits}\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subagent_that_has_ended_goes_on_with_another_prompt_in_its_own_session() {
+    let script = Script::respond(move |call| {
+        let results: Vec<String> = call
+            .parts()
+            .filter_map(|part| match part {
+                SeenPart::ToolResult { text, .. } => Some(text.clone()),
+                _ => None,
+            })
+            .collect();
+        let prompts = call
+            .parts()
+            .filter(|part| matches!(part, SeenPart::Text(text) if text.starts_with("CHILD:")))
+            .count();
+        match (prompts, results.as_slice()) {
+            (0, []) => Turn::tool_calls([("subagent", subagent(json!({})))]),
+            (0, [first]) => {
+                let id = first.rsplit("session_id: ").next().unwrap().trim();
+                Turn::tool_calls([("subagent", subagent(json!({ "session_id": id })))])
+            }
+            (0, [.., last]) => Turn::text(&format!("It says: {last}")),
+            // What it was told first it still knows.
+            (prompts, _) => Turn::text(&format!("prompt {prompts}")),
+        }
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    let done = home.run(&["run", "how many files?"]);
+    assert!(
+        done.succeeded().stdout.contains("It says: prompt 2"),
+        "{done:#?}"
+    );
+    let children = sessions(&home)
+        .into_iter()
+        .filter(|session| session["parent_id"].is_string());
+    assert_eq!(children.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_subagents_than_may_run_wait_their_turn() {
+    let both = [
+        subagent(json!({ "description": "one" })),
+        subagent(json!({ "description": "two" })),
+    ];
+    let command = "mkdir busy || echo overlap >> overlaps; sleep 0.3; rmdir busy; echo x >> ran";
+    let script = Script::respond(move |call| match (is_child(call), result(call)) {
+        (true, None) => Turn::tool_calls([("bash", json!({ "command": command }))]),
+        (true, Some(_)) => Turn::text("done"),
+        (false, None) => Turn::tool_calls(both.iter().map(|call| ("subagent", call.clone()))),
+        (false, Some(_)) => Turn::text("Both are done."),
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    limit(&home, "max_running = 1");
+    home.run(&["run", "how many files?"]).succeeded();
+    assert_eq!(
+        std::fs::read_to_string(home.project().join("ran")).unwrap(),
+        "x\nx\n"
+    );
+    assert!(
+        !home.project().join("overlaps").exists(),
+        "they ran at once"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subagents_are_as_deep_as_the_configuration_lets_them() {
+    for (depth, offered) in [(0, 0), (1, 1), (2, 2)] {
+        let script = Script::respond(move |call| {
+            let has = call.tools.iter().any(|tool| tool.name == "subagent");
+            match (has, result(call)) {
+                (true, None) => Turn::tool_calls([("subagent", subagent(json!({})))]),
+                _ => Turn::text("done"),
+            }
+        });
+        let server = FakeModelServer::start(script).await.unwrap();
+        let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+        limit(&home, &format!("max_depth = {depth}"));
+        home.run(&["run", "how many files?"]).succeeded();
+        let children = sessions(&home)
+            .iter()
+            .filter(|session| session["parent_id"].is_string())
+            .count();
+        assert_eq!(children, offered, "max_depth = {depth}");
+    }
+}

@@ -31,7 +31,8 @@ use crate::tool::{SubagentTool, Subagents};
 pub struct SubagentConfig {
     /// How deep children may begin children of their own: 1 lets only the session that a person began.
     pub max_depth: usize,
-    /// How many of one session's children run at once; others wait their turn.
+    /// How many children one session waits for at once; others wait their turn. Those in the background do not
+    /// count.
     pub max_running: usize,
 }
 

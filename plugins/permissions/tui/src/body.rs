@@ -132,7 +132,7 @@ pub(crate) fn covered(rules: &[Rule]) -> String {
         .iter()
         .map(|rule| match rule.action.as_str() {
             "shell" => revealed(&rule.resource).trim_end().to_owned(),
-            action => format!("{action} {}", rule.resource),
+            action => format!("{action} {}", revealed(&rule.resource).trim_end()),
         })
         .collect();
     rules.join(", ")

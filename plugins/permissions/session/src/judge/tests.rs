@@ -114,8 +114,12 @@ fn a_search_looks_into_nothing_that_would_be_asked_for_by_itself() {
     assert!(asks("link", "x"), "by way of a link");
     assert!(!asks("link", ".env"));
     // What was approved counts, and a denial counts in every mode.
-    let approved = [rule("read", ".env", Effect::Allow)];
+    let exactly = world.project.join(".env").display().to_string();
+    let approved = [rule("read", &exactly, Effect::Allow)];
     assert!(searches(Ask, &approved, ".", ".env"));
+    // What was approved of all around a secret does not cover it.
+    let around = [rule("read", "./**", Effect::Allow)];
+    assert!(!searches(Ask, &around, ".", ".env"));
     assert!(searches(Full, &[], ".", ".env"));
     assert!(!searches(Full, &[], ".", "src/closed/x"));
 }

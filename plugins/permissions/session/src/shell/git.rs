@@ -175,7 +175,7 @@ pub(super) fn looks(arguments: &[Word]) -> Option<Looked<'_>> {
         | ("remote", ["get-url", name])
         | ("branch", ["--list", name])
         | ("tag", ["-l" | "--list", name])
-            if !name.starts_with('-') =>
+            if !name.starts_with('-') && !rest.iter().any(|word| word.glob) =>
         {
             return Some(none);
         }
@@ -187,6 +187,10 @@ pub(super) fn looks(arguments: &[Word]) -> Option<Looked<'_>> {
         return None;
     }
     let first = usize::from(subcommand.text == "grep" && !call.pattern);
+    if call.operands.iter().take(first).any(|word| word.glob) {
+        // A file may be named like an option that runs something.
+        return None;
+    }
     Some(Looked {
         paths: call.operands.into_iter().skip(first).collect(),
         searches: subcommand.text == "grep",

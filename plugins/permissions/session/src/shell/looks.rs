@@ -44,7 +44,8 @@ pub(super) fn looked_at(
         "git" => {
             let looked = git::looks(arguments)?;
             let depth = match looked.searches {
-                true => Depth::Visible,
+                // Of what is tracked, and that may be hidden too.
+                true => Depth::Whole,
                 false => Depth::Names,
             };
             let mut touches = vec![here(depth)];
@@ -73,7 +74,17 @@ pub(super) fn looked_at(
     let call = options::call(list, arguments)?;
     let depth = match (name, call.deep) {
         ("rg", _) => {
-            let all = ["-u", "-.", "--hidden", "--no-ignore", "--unrestricted"];
+            // A glob goes before the rule that hidden files are left out.
+            let all = [
+                "-u",
+                "-.",
+                "--hidden",
+                "--no-ignore",
+                "--unrestricted",
+                "-g",
+                "--glob",
+                "--iglob",
+            ];
             match all.iter().any(|option| call.has(option)) {
                 true => Depth::Whole,
                 false => Depth::Visible,

@@ -98,6 +98,15 @@ const WRAPPERS: &[(&str, &str, usize, bool)] = &[
 pub(super) fn inner(name: &str, arguments: &[Word]) -> Inner {
     if let Some((_, list, before, only)) = WRAPPERS.iter().find(|(other, ..)| *other == name) {
         return match options::leading(list, arguments) {
+            // What stands before the command is said as it is, or it may be several words, and run others.
+            Some(at)
+                if arguments[at..]
+                    .iter()
+                    .take(*before)
+                    .any(|word| !word.known || word.glob || !word.single) =>
+            {
+                Inner::Hidden(HIDDEN)
+            }
             Some(at) => match arguments.get(at + before + settings(name, &arguments[at..])..) {
                 Some(words) if !words.is_empty() => Inner::Command(words.to_vec(), *only),
                 _ => Inner::Nothing,
@@ -390,8 +399,12 @@ pub(super) fn find_looks(arguments: &[Word]) -> bool {
         "-fstype",
     ];
     let mut words = arguments.iter();
+    let mut begun = false;
     while let Some(word) = words.next() {
+        begun |= word.text.starts_with(['-', '!', '(', ')', ',']);
         match word.text.as_str() {
+            // It may become any test or action that a file is named like.
+            _ if begun && word.glob => return false,
             text if ALONE.contains(&text) => {}
             text if VALUED.contains(&text) && words.next().is_none_or(|value| value.glob) => {
                 return false;

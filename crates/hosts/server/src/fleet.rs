@@ -485,6 +485,21 @@ impl FleetBackend for HostFleet {
     ) -> FleetResult<ManagedSession> {
         let (records, cx) = (self.records.clone(), cx.clone());
         self.whole("switch permission mode", async move {
+            let known = |id: &SessionId| records.get(id);
+            let parent = known(&session_id).and_then(|session| known(&session.parent_id?));
+            if let Some(parent) = parent.filter(|parent| parent.permission_mode < mode) {
+                return Err(FleetError::Invalid(format!(
+                    "a session may do no more unasked than the one that began it, which is in mode {}; widen that one's first",
+                    parent.permission_mode.as_str()
+                )));
+            }
+            // What it began first: a crash leaves nothing wider than what it is a part of.
+            for child in records.descendants(&session_id) {
+                let narrow = |record: &mut crate::records::Record| {
+                    record.permission_mode = record.permission_mode.min(mode);
+                };
+                records.update(&cx, &child, narrow).await?;
+            }
             let change = |record: &mut crate::records::Record| record.permission_mode = mode;
             records.update(&cx, &session_id, change).await
         })

@@ -42,18 +42,22 @@ impl Permissions for PermissionsService {
         self.cell.update(cx, |state| state.mode = mode);
         self.prompt.changed();
         self.approver.reconsider().await;
-        // No session does more unasked than the one that began it.
+        // No session does more unasked than the one that began it: the record of each is narrowed already, and
+        // those that are hosted are told.
         for child in self.of_all.clients() {
-            if child
+            let wider = |error: &dyn std::fmt::Display| PermissionsError::Record {
+                message: format!("a subagent may be in a wider mode still: {error}"),
+            };
+            let state = child
                 .state()
                 .ready(cx)
                 .await
-                .is_ok_and(|state| state.mode > mode)
-                && let Err(error) = child.set_mode(cx, mode).await
-            {
-                return Err(PermissionsError::Record {
-                    message: format!("a subagent keeps a wider mode: {error}"),
-                });
+                .map_err(|error| wider(&error))?;
+            if state.mode > mode {
+                child
+                    .set_mode(cx, mode)
+                    .await
+                    .map_err(|error| wider(&error))?;
             }
         }
         Ok(())

@@ -206,6 +206,39 @@ over_both! {
             assert_eq!(start.0["permission_mode"], gets, "{asked:?}");
         }
     }
+
+    async fn a_mode_that_is_narrowed_narrows_what_was_begun_whether_it_is_hosted_or_not(world: World) {
+        let client = world.client().await;
+        let options = bezel_sessions_contract::CreateSession {
+            permission_mode: PermissionMode::Full,
+            ..begin_in(&world.project("p"))
+        };
+        let root = client.management.create(&cx(), options).await.unwrap().session_id;
+        client.until_status(&root, SessionStatus::Idle).await;
+        let child = begun(&world, &root).await.session_id;
+        let worker = world.launcher.worker(&root);
+        worker.record().switch_permission_mode(&cx(), PermissionMode::Ask).await.unwrap();
+        let start = worker.children().claim(&cx(), child.clone()).await.unwrap();
+        assert_eq!(start.0["permission_mode"], "ask");
+        let host = worker.host(start, world.connect());
+        client.until_status(&child, SessionStatus::Idle).await;
+        let wider = host.record().switch_permission_mode(&cx(), PermissionMode::Auto).await;
+        let refusal = refused(wider);
+        assert!(refusal.to_string().contains("in mode ask"), "{refusal}");
+        host.record().switch_permission_mode(&cx(), PermissionMode::Plan).await.unwrap();
+    }
+
+    async fn children_are_told_the_oldest_first(world: World) {
+        let client = world.client().await;
+        let root = root(&world, &client).await;
+        let mut begun_so = Vec::new();
+        for _ in 0..8 {
+            begun_so.push(begun(&world, &root).await.session_id);
+        }
+        let tree = world.launcher.worker(&root).children().tree(&cx()).await.unwrap();
+        let told: Vec<SessionId> = tree.into_iter().map(|session| session.session_id).skip(1).collect();
+        assert_eq!(told, begun_so);
+    }
 }
 
 #[tokio::test]

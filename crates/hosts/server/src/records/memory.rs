@@ -66,12 +66,13 @@ impl Memory {
         while let Some(parent) = all.get(next).cloned() {
             next += 1;
             let children = self.sessions.values().map(|entry| &entry.record);
-            let children: Vec<SessionId> = children
+            let mut children: Vec<SessionId> = children
                 .filter(|record| record.parent_id.as_ref() == Some(&parent))
                 // Folders that somebody wrote by hand may name each other.
                 .filter(|record| !all.contains(&record.session_id))
                 .map(|record| record.session_id.clone())
                 .collect();
+            children.sort_unstable();
             all.extend(children);
         }
         all.split_off(1)

@@ -141,6 +141,10 @@ impl Log {
                 if self.synced.load(Ordering::Acquire) >= number {
                     return Ok(());
                 }
+                // Or failed: after a sync that did, no later one can be believed.
+                if let Some(reason) = self.broken() {
+                    return Err(reason);
+                }
                 return self.lead().await;
             }
             // All that wait hear of it at once: one that waits for another's turn would have to wait for what

@@ -247,10 +247,11 @@ impl RunningSession {
                 cause: failure.into(),
             })
             .collect();
+        // Who wants something of the session from now on waits for its next host.
+        drop(self.place);
         failures.extend(self.assembled.dispose().await);
         self.link.stop().await;
         self.session.close().await;
-        drop(self.place);
         if self.is_root {
             // After the root's own end: what waits for a child there does not see it go.
             failures.extend(self.tree.close().await);

@@ -175,8 +175,7 @@ impl<D: Draft> Registry<D> {
         follower: impl Fn(&Arc<D::Output>) + Send + Sync + 'static,
     ) -> Following<D> {
         let mut state = self.0.lock();
-        let id = state.next;
-        state.next += 1;
+        let id = state.number();
         follower(&self.current());
         state.followers.push((id, Box::new(follower)));
         Following {

@@ -209,7 +209,7 @@ impl Run {
         let session = &self.lane.session;
         for hook in session.hooks.tool_ended.registered() {
             let deadline = Some(session.config.hook_deadline);
-            let cx = Context::background();
+            let cx = Context::background().with_trace(self.cx.trace().child());
             if let Err(failure) = hook.call(&cx, deadline, pending.clone()).await {
                 self.report(failure);
             }

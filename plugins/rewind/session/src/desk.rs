@@ -337,6 +337,8 @@ impl Desk {
         let availability = Availability::Unavailable {
             reason: reason.to_owned(),
         };
+        // Also where a call is open: its sign of life would be left for ever.
+        self.recording.send_replace(false);
         self.state.update(&Context::background(), |state| {
             state.availability = availability
         });

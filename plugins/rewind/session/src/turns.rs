@@ -62,8 +62,12 @@ impl Rewinder {
         let begun = self.look_before(message, call, reach, stop);
         // Who waited has gone, and the tool may run already: these are no longer the files before it.
         let begun = match begun {
-            Ok(_) if stop.load(Ordering::Relaxed) => {
+            Ok(made) if stop.load(Ordering::Relaxed) => {
                 self.brackets.withdraw(call);
+                // What other calls had changed until then is not known a second time.
+                if self.has_begun(message) {
+                    self.write_turn(|turn| turn.add(made))?;
+                }
                 Err(SnapshotError::from(ScanError::Stopped).into())
             }
             begun => begun,

@@ -42,9 +42,7 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
             // Without git there is none to expect: `/rewind` says why.
             if let (Some(problem), Availability::Available) = (&state.problem, &state.availability)
             {
-                ui.toast(Toast::warning(format!(
-                    "this turn's files cannot be rewound: {problem}"
-                )));
+                ui.toast(Toast::warning(problem.clone()));
             }
         }
     }));

@@ -137,7 +137,7 @@ pub(crate) fn place(items: &[Item], id: &str) -> Option<usize> {
     let find = |id: &str| items.iter().position(|item| item.id == id);
     find(id).or_else(|| {
         let (answer, call) = id.split_once(':')?;
-        let place = find(answer)? + 1 + call.parse::<usize>().ok()?;
+        let place = (find(answer)? + 1).checked_add(call.parse().ok()?)?;
         matches!(items.get(place)?.body, ItemBody::Tool(_)).then_some(place)
     })
 }

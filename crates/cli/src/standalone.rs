@@ -13,7 +13,7 @@ use bezel_host_server::{
 };
 use bezel_plugin::Deadlines;
 use bezel_rpc::{Connect, ConnectError, Credential, Transport};
-use bezel_session_types::SessionId;
+use bezel_session_types::{PermissionMode, SessionId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -33,6 +33,8 @@ pub struct Standalone {
     pub connect: Arc<dyn Connect>,
     /// What they show.
     pub credential: Credential,
+    /// What the configuration lets new sessions do unasked, where it says so.
+    pub permission_mode: Option<PermissionMode>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     /// Released once the sessions are closed.
@@ -50,6 +52,7 @@ pub fn start(paths: &Paths, config: &Config, additions: Additions) -> Outcome<St
     let lock = keep_servers_away(paths)?;
     let secret = secret();
     let (token, credential) = (LocalToken::new(secret.clone()), Credential::token(secret));
+    let permission_mode = config.permission_mode.map(PermissionMode::from);
     let (paths, config) = (paths.clone(), config.clone());
     let (stop, stopped) = oneshot::channel();
     let (sender, receiver) = oneshot::channel::<Result<Ready, anyhow::Error>>();
@@ -70,6 +73,7 @@ pub fn start(paths: &Paths, config: &Config, additions: Additions) -> Outcome<St
         Ok(Ok(Ready { connect })) => Ok(Standalone {
             connect,
             credential,
+            permission_mode,
             stop: Some(stop),
             thread: Some(thread),
             lock: Some(lock),

@@ -126,15 +126,8 @@ impl Bezel {
         let id = created
             .map_err(|error| refused(&attempt, &error))?
             .session_id;
-        let opened = Session::open(&self.shared, id.clone()).await;
-        let refusal = match opened {
-            Ok(session) => match self.shared.registry.taken(&id) {
-                None => return Ok(session),
-                Some(taken) => {
-                    session.leave().await;
-                    taken.into()
-                }
-            },
+        let refusal = match self.open(id.clone()).await {
+            Ok(session) => return Ok(session),
             Err(error) => error,
         };
         // Nothing was said in it.
@@ -146,7 +139,14 @@ impl Bezel {
 
     /// Opens a session that is there already.
     pub async fn open(&self, session: SessionId) -> Result<Session, Error> {
-        Session::open(&self.shared, session).await
+        let opened = Session::open(&self.shared, session.clone()).await?;
+        match self.shared.registry.taken(&session) {
+            None => Ok(opened),
+            Some(taken) => {
+                opened.leave().await;
+                Err(taken.into())
+            }
+        }
     }
 
     /// The sessions of this home, newest first.

@@ -148,8 +148,10 @@ impl Builder {
                 true => letter.to_ascii_uppercase(),
                 false => '_',
             };
+            // Numbered: names that differ in marks alone have keys of their own.
             let variable = format!(
-                "BEZEL_SDK_KEY_{}",
+                "BEZEL_SDK_KEY_{}_{}",
+                self.keys.len(),
                 name.chars().map(letter).collect::<String>()
             );
             settings.insert("api_key_env".to_owned(), variable.clone().into());
@@ -177,7 +179,8 @@ impl Builder {
         self
     }
 
-    /// What the agent may do unasked in new sessions; `auto` when left out.
+    /// What the agent may do unasked in new sessions; what the configuration says when left out, and `auto` where that
+    /// says nothing.
     pub fn permission_mode(mut self, mode: PermissionMode) -> Self {
         self.permission_mode = Some(mode);
         self
@@ -243,13 +246,17 @@ impl Builder {
             Ok(started) => started?,
             Err(error) => return Err(Error::Connection(error.to_string())),
         };
+        let configured = standalone.permission_mode;
         Bezel::connect(Parts {
             standalone,
             registry,
             tasks,
             scratch,
             environment,
-            permission_mode: self.permission_mode.unwrap_or(PermissionMode::Auto),
+            permission_mode: self
+                .permission_mode
+                .or(configured)
+                .unwrap_or(PermissionMode::Auto),
             model: self.model,
         })
         .await

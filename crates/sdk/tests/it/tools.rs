@@ -326,6 +326,26 @@ async fn opencode_31_what_a_rule_denies_no_program_allows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_configuration_lets_sessions_do_holds_where_the_program_says_nothing() {
+    let turns = || [call(json!({ "number": 1 })), Turn::text("ok")];
+    let model = model(turns().into_iter().chain(turns())).await;
+    let (runs, project) = (Runs::default(), project());
+    for (configured, expected) in [
+        ("permission_mode = \"plan\"\n", 0),
+        ("permission_mode = \"full\"\n", 1),
+    ] {
+        let builder = bezel(&model)
+            .configuration(configured)
+            .add_tool(shelf(&runs));
+        let bezel = builder.start().await.unwrap();
+        let session = bezel.session(project.path()).await.unwrap();
+        session.prompt("Go.").await.unwrap();
+        assert_eq!(runs.count(), expected, "{configured}");
+        bezel.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn opencode_29_interrupting_drops_the_function_that_runs() {
     let model = model([Turn::tool_calls([("waits", json!({}))]), Turn::text("On.")]).await;
     let begun = Arc::new(Notify::new());

@@ -100,7 +100,7 @@ over_both! {
             let opens = client.management.attach(&cx, second.clone(), None);
             let heard = async {
                 let heard = theirs.wait_for(&cx, |state| !state.wanted.is_empty()).await.unwrap();
-                assert_eq!(heard.wanted, [second.clone()]);
+                assert_eq!(heard.wanted, std::slice::from_ref(&second));
                 hosted(&world, &other, &second).await
             };
             let (opened, other_host) = tokio::join!(opens, heard);

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use bezel_testkit::{FakeModelServer, Script, Turn, WireFormat};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use serde_json::json;
 
 use crate::home::{Home, eventually};
-use crate::runs::chat;
+use crate::runs::{chat, home_with};
+use crate::subagents::{is_child, result};
 
 /// A terminal with a program in it.
 struct Terminal {
@@ -82,15 +84,26 @@ impl Terminal {
 
     #[track_caller]
     fn wait_for(&mut self, text: &str) {
+        self.wait(text, true);
+    }
+
+    #[track_caller]
+    fn wait_until_gone(&mut self, text: &str) {
+        self.wait(text, false);
+    }
+
+    #[track_caller]
+    fn wait(&mut self, text: &str, there: bool) {
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !self.screen.screen().contents().contains(text) {
+        while self.screen.screen().contents().contains(text) != there {
             match self
                 .output
                 .recv_timeout(deadline.saturating_duration_since(Instant::now()))
             {
                 Ok(bytes) => self.screen.process(&bytes),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    panic!("{text:?} is not on\n{}", self.screen.screen().contents())
+                    let is = if there { "is not" } else { "is still" };
+                    panic!("{text:?} {is} on\n{}", self.screen.screen().contents())
                 }
             }
         }
@@ -246,4 +259,39 @@ async fn a_key_of_the_configuration_starts_its_command() {
     // F9.
     terminal.type_in("\x1b[20~");
     assert_eq!(terminal.child.wait().unwrap().exit_code(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_looks_into_a_subagent_answers_it_there_and_goes_back() {
+    let question = json!({ "question": "Which language?", "options": [{ "label": "Rust" }, { "label": "C" }] });
+    let begins = json!({ "description": "survey the sources", "prompt": "CHILD: survey" });
+    let script = Script::respond(move |call| match (is_child(call), result(call)) {
+        (true, None) => Turn::tool_calls([("question", question.clone())]),
+        (true, Some(_)) => Turn::text("It is all Rust."),
+        (false, None) => Turn::tool_calls([("subagent", begins.clone())]),
+        (false, Some(_)) => Turn::text("The survey is done."),
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    let mut terminal = Terminal::open(&home, &[]);
+    terminal.wait_for("Ask for a change");
+    terminal.type_in("survey it\r");
+    terminal.wait_for("Which language?");
+    // The question of the child is shown to who has its root open; it is put aside here.
+    terminal.type_in("\x1b");
+    terminal.wait_until_gone("Question of a subagent");
+    terminal.wait_for("1 question waits");
+    terminal.type_in("\x18c");
+    terminal.wait_for("search by what they do");
+    terminal.wait_for("survey the sources");
+    terminal.type_in("\r");
+    terminal.wait_for("subagent of survey it");
+    terminal.wait_for("CHILD: survey");
+    terminal.type_in("\x18a");
+    terminal.wait_for("Write something else");
+    terminal.type_in("1");
+    terminal.wait_for("It is all Rust.");
+    terminal.type_in("\x18p");
+    terminal.wait_for("The survey is done.");
+    assert_eq!(terminal.leave(), 0);
 }

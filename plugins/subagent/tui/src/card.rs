@@ -47,6 +47,13 @@ impl ToolRenderer for SubagentCard {
             let prompt = StyledLine::new(one_line(prompt), Role::Muted);
             rows.extend(wrap(&prompt, width));
         }
+        // The result of a call that nobody waits for is written when the child begins, and stays as it is.
+        let begun = card.outcome.is_some()
+            && (details.as_ref()).is_some_and(|details| details.status == SubagentStatus::Running);
+        if begun {
+            rows.extend(wrap(&in_background(), width));
+            return rows;
+        }
         if let Some(details) = &details {
             rows.extend(wrap(&how_far(details), width));
         }
@@ -102,6 +109,17 @@ fn how_far(details: &SubagentDetails) -> StyledLine {
         _ => "",
     };
     line.push(StyledSpan::new(format!("{calls}{last}{hint}"), Role::Faint));
+    line
+}
+
+/// What is left of a call whose child was begun in the background: a later message tells of its end.
+fn in_background() -> StyledLine {
+    let mut line = StyledLine::new("◌ ", Role::Muted);
+    line.push(StyledSpan::new(
+        "begun in the background, a message says when it ends",
+        TextStyle::role(Role::Text),
+    ));
+    line.push(StyledSpan::new(" · ctrl+x c looks in", Role::Faint));
     line
 }
 

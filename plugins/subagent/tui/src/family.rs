@@ -4,12 +4,18 @@ use bezel_api_tui::{
     CommandArguments, CommandResult, Commands, Select, SelectItem, TuiContext, Ui,
 };
 use bezel_context::Context;
+use bezel_presentation::text::{Role, sanitize};
+use bezel_presentation::wrap::truncate;
+use bezel_presentation::{StyledLine, StyledSpan};
 use bezel_rpc::{AttachmentState, State};
 use bezel_session_types::SessionId;
 use bezel_sessions_contract::{
     DirectoryState, SessionDirectoryClient, SessionStatus, SessionSummary,
 };
 use serde_json::json;
+
+/// Of the parent's title in the status line, in cells.
+const TITLE_CELLS: usize = 32;
 
 #[derive(Clone)]
 pub(crate) struct Family {
@@ -60,6 +66,26 @@ impl Family {
         own.and_then(|own| own.parent_id.clone())
     }
 
+    /// What the status line says while the open session is somebody's child: of which session, and the way back.
+    pub(crate) fn badge(&self) -> Option<StyledLine> {
+        let parent = self.parent()?;
+        let sessions = self.sessions.get();
+        let parent = sessions
+            .sessions
+            .iter()
+            .find(|session| session.session_id == parent);
+        let title = parent.map_or("", |parent| parent.title.trim());
+        let mut line = StyledLine::new("↑ ", Role::Accent);
+        let of = match title {
+            "" => "subagent".to_owned(),
+            title => format!("subagent of {}", sanitize(title, 1)),
+        };
+        let of = StyledLine::new(of, Role::Muted);
+        line.spans.extend(truncate(&of, TITLE_CELLS).spans);
+        line.push(StyledSpan::new(" ctrl+x p", Role::Faint));
+        Some(line)
+    }
+
     /// Opens the child that the person chooses.
     pub(crate) async fn choose(&self, cx: &Context) -> CommandResult {
         let items: Vec<_> = self.children().into_iter().map(item).collect();
@@ -90,7 +116,7 @@ fn item(session: SessionSummary) -> SelectItem<SessionId> {
     let (mark, status) = match session.status {
         SessionStatus::Starting => ("◌", "starting"),
         SessionStatus::Active => ("●", "working"),
-        SessionStatus::Idle | SessionStatus::Closed => ("○", "waits"),
+        SessionStatus::Idle | SessionStatus::Closed => ("○", "idle"),
         SessionStatus::Unreachable => ("✗", "unreachable"),
     };
     let title = match session.title.as_str() {

@@ -3,11 +3,16 @@
 mod card;
 mod family;
 
-use bezel_api_tui::{Binding, Command, Facet, FacetError, Namespace, TuiContext, TuiFacet};
+use bezel_api_tui::{
+    Binding, Command, Facet, FacetError, Namespace, Placement, Slot, TuiContext, TuiFacet, segment,
+};
 use bezel_sessions_contract::SessionDirectoryClient;
 use bezel_subagent_contract::TOOL;
 
 use crate::family::Family;
+
+/// Before what the status line says of the session itself.
+const BADGE: i32 = -5;
 
 /// The terminal facet of subagents.
 pub fn facet() -> TuiFacet {
@@ -29,6 +34,12 @@ async fn setup(cx: TuiContext) -> Result<(), FacetError> {
                 let family = shown.clone();
                 async move { family.choose(&cx).await }
             }),
+    );
+    let shown = family.clone();
+    cx.slots.add(
+        Slot::StatusLeft,
+        Placement::order(BADGE),
+        segment(move |_| shown.badge()),
     );
     let enabled = family.clone();
     cx.commands.add(

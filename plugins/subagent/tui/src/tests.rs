@@ -86,6 +86,21 @@ fn an_answer_is_shown_without_what_is_for_the_model_and_cut_in_a_closed_card() {
 }
 
 #[test]
+fn a_call_that_nobody_waits_for_never_says_that_its_child_still_works() {
+    let details = details(SubagentStatus::Running);
+    let outcome = ToolOutcome {
+        text: "The subagent works in the background. A message says when it has ended.",
+        details: &details,
+        is_error: false,
+    };
+    let rows = drawn(&Value::Null, Some(outcome), false);
+    assert_eq!(
+        rows[1..].join(" "),
+        "◌ begun in the background, a message says when it ends · ctrl+x c looks in"
+    );
+}
+
+#[test]
 fn a_failure_says_what_happened() {
     let details = details(SubagentStatus::Failed);
     let text = "The subagent could not go on: no key";

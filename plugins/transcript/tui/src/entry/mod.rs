@@ -26,6 +26,9 @@ pub(crate) const GUTTER: u16 = 2;
 /// Text is easier to read when its lines are not longer than this.
 const WIDEST: usize = 120;
 
+/// Of what a plugin said on the person's behalf: the model reads it all, a person reads on where it comes from.
+const NOTE_ROWS: usize = 4;
+
 /// An item and how it is shown.
 pub(crate) struct Entry {
     item: Item,
@@ -363,14 +366,27 @@ fn user(text: &str, images: u32, width: u16) -> Rows {
     rows
 }
 
-/// What a plugin said on the person's behalf.
+/// What a plugin said on the person's behalf, its first rows.
 fn note(text: &str, width: u16) -> Rows {
     let mut rows = Rows::default();
-    let text = sanitize(text.trim(), 4).replace('\n', " ");
+    let text = sanitize(text.trim(), 4);
+    let mut said = text.lines().filter(|line| !line.trim().is_empty());
     let mut line = StyledLine::new("↪ ", Role::Faint);
-    line.push(StyledSpan::new(text, Role::Muted));
-    for line in wrap::wrap(&line, text_width(width)).into_iter().take(3) {
+    line.push(StyledSpan::new(
+        said.next().unwrap_or_default().to_owned(),
+        Role::Muted,
+    ));
+    let mut lines = wrap::wrap(&line, text_width(width));
+    for line in said {
+        let line = StyledLine::new(format!("  {}", line.trim()), Role::Muted);
+        lines.extend(wrap::wrap(&line, text_width(width)));
+    }
+    let more = lines.len() > NOTE_ROWS;
+    for line in lines.into_iter().take(NOTE_ROWS) {
         rows.push(line, Mark::None);
+    }
+    if more {
+        rows.push(StyledLine::new("  …", Role::Faint), Mark::None);
     }
     rows
 }

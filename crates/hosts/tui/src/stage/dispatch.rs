@@ -62,10 +62,16 @@ impl Stage {
         if let Some(id) = self.overlays.top_modal()
             && (closes || !self.makes_way(id))
         {
-            self.keys.give_up();
             self.answered = Some(Instant::now());
-            if self.handle_in(id, &input) == Handled::No && closes {
-                self.overlays.close(id);
+            if self.keys.is_pending() {
+                // The rest of a chord: its letters are no answers, and its command waits for nobody's dialog.
+                self.keys.press(stroke, Layer::AfterViews);
+                return;
+            }
+            match self.handle_in(id, &input) {
+                Handled::Yes => {}
+                Handled::No if closes => self.overlays.close(id),
+                Handled::No => self.begin_chord(stroke),
             }
             return;
         }
@@ -83,6 +89,13 @@ impl Stage {
         }
         if self.focus == Focus::Main && stroke.typed().is_some() {
             self.type_into_composer(&input);
+        }
+    }
+
+    /// Takes note that a chord has begun, in either layer; what is a whole one means nothing here.
+    fn begin_chord(&mut self, stroke: KeyStroke) {
+        if matches!(self.keys.press(stroke, Layer::BeforeViews), Match::Nothing) {
+            self.keys.press(stroke, Layer::AfterViews);
         }
     }
 

@@ -347,7 +347,8 @@ impl Stage {
     }
 
     fn draw_chord(&self, screen: Rect, buffer: &mut bezel_api_tui::ratatui::buffer::Buffer) {
-        if self.keys.is_pending() {
+        // A dialog keeps its keys: what may follow is not run then.
+        if self.keys.is_pending() && self.overlays.top_modal().is_none() {
             let commands = self.registries.command_entries();
             dialogs::draw_continuations(
                 &self.keys.typed(),

@@ -454,3 +454,17 @@ async fn what_is_typed_when_a_question_comes_answers_nothing_and_goes_on_in_the_
         assert_eq!(answer(&tui).await, "Some(Option(1))");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_letters_of_a_chord_answer_no_question() {
+    let tui = asks_later(1_000).await;
+    tui.wait_for_text("May it run?").await;
+    tokio::time::sleep(std::time::Duration::from_millis(1_300)).await;
+    for chord in ["ctrl+x a", "ctrl+x ctrl+x", "ctrl+x y"] {
+        let screen = tui.press(chord).await;
+        assert!(screen.contains("May it run?"), "{chord}: {}", screen.text());
+        assert!(!screen.contains("answer:"), "{chord}: {}", screen.text());
+    }
+    tui.press("a").await;
+    assert_eq!(answer(&tui).await, "Some(Option(1))");
+}

@@ -145,7 +145,7 @@ async fn a_damaged_session_is_found_by_a_check_that_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_deleted_leaves_nothing_and_does_not_come_back() {
     let (_server, home) = chat([Turn::text("One.")]).await;
-    home.run(&["run", "hello"]).succeeded();
+    home.run(&["run", "hello zanzibar"]).succeeded();
     let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
     let id = listed[0]["session_id"].as_str().unwrap();
     let sizes = json(&home.run(&["session", "size", "--json"]).succeeded().stdout);
@@ -168,6 +168,16 @@ async fn what_is_deleted_leaves_nothing_and_does_not_come_back() {
     assert_eq!(named, Vec::<PathBuf>::new());
     assert!(!scratch.exists());
     assert!(home.workers().is_empty());
+    let holds = |path: &PathBuf, word: &str| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(word.len()).any(|at| at == word.as_bytes())
+    };
+    let left: Vec<_> = below(&home.bezel().join("data"))
+        .into_iter()
+        .filter(|path| path.is_file())
+        .filter(|path| holds(path, id) || holds(path, "zanzibar"))
+        .collect();
+    assert_eq!(left, Vec::<PathBuf>::new(), "what was said is in no file");
     home.run(&["server", "stop"]).succeeded();
     assert_eq!(
         home.run(&["session", "list", "--json"]).succeeded().stdout,

@@ -138,11 +138,15 @@ impl Database {
         }
     }
 
-    /// Makes all changes or none.
+    /// Makes all changes or none. Of a deleted session nothing is left in the file, nor in the log beside it.
     pub(crate) fn apply(&mut self, writes: &[Write]) -> Result<(), RecordsError> {
-        self.open()?
-            .write(writes)
-            .map_err(|source| self.wrong(source))
+        let deletes = (writes.iter()).any(|write| matches!(write, Write::DeleteSession(_)));
+        let connection = self.open()?;
+        let written = connection.write(writes).and_then(|()| match deletes {
+            true => connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())),
+            false => Ok(()),
+        });
+        written.map_err(|source| self.wrong(source))
     }
 
     fn open(&mut self) -> Result<&mut Connection, RecordsError> {
@@ -201,7 +205,7 @@ impl Database {
         connection
             .execute_batch(&format!(
                 "PRAGMA synchronous = {synchronous}; PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;
-                 PRAGMA cache_size = -256; PRAGMA temp_store = MEMORY;"
+                 PRAGMA secure_delete = ON; PRAGMA cache_size = -256; PRAGMA temp_store = MEMORY;"
             ))
             .map_err(wrong)?;
         migrate(&mut connection, found).map_err(wrong)?;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use bezel_agents_contract::{AgentSource, AgentSummary};
+use bezel_host_headless::plain_line;
 use serde_json::json;
 
 use crate::agents::{self, beginning};
@@ -59,7 +60,8 @@ fn list(all: &[AgentSummary], current: &str, out: &mut dyn Write) -> io::Result<
             AgentSource::User { file } | AgentSource::Project { file } => file,
         };
         let (name, mode) = (&agent.name, agent.mode.as_str());
-        writeln!(out, "{mark} {name:<names$}  {mode:<modes$}  {source}")?;
+        let line = format!("{mark} {name:<names$}  {mode:<modes$}  {source}");
+        writeln!(out, "{}", plain_line(&line))?;
         let mut facts = Vec::new();
         if !agent.description.is_empty() {
             facts.push(agent.description.clone());
@@ -68,7 +70,7 @@ fn list(all: &[AgentSummary], current: &str, out: &mut dyn Write) -> io::Result<
             facts.push(format!("with {model}"));
         }
         if !facts.is_empty() {
-            writeln!(out, "    {}", facts.join(", "))?;
+            writeln!(out, "    {}", plain_line(&facts.join(", ")))?;
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use anyhow::anyhow;
 use bezel_context::Context;
+use bezel_host_headless::plain_line;
 use bezel_permissions_contract::PermissionsClient;
 use bezel_question_contract::{AnswerError, PendingQuestion, QuestionResponse, QuestionsClient};
 use bezel_rpc::{CallError, Link};
@@ -12,7 +13,7 @@ use bezel_session_types::SubmitOutcome;
 use bezel_sessions_contract::{LaunchEnvironment, SessionSummary};
 use serde_json::json;
 
-use super::session::{found, plain};
+use super::session::found;
 use super::{opened, permit};
 use crate::arguments::AnswerArguments;
 use crate::failure::{Exit, Failure, Outcome};
@@ -162,12 +163,12 @@ fn chosen<'questions>(
 fn show(question: &PendingQuestion, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", question.id)?;
     for line in question.request.question.trim().lines() {
-        writeln!(out, "  {}", plain(line))?;
+        writeln!(out, "  {}", plain_line(line))?;
     }
     for (place, option) in question.request.options.iter().enumerate() {
         let description = option.description.as_deref().unwrap_or_default();
         let line = format!("{}. {}  {description}", place + 1, option.label);
-        writeln!(out, "  {}", plain(line.trim_end()))?;
+        writeln!(out, "  {}", plain_line(line.trim_end()))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::anyhow;
 use bezel_context::Context;
+use bezel_host_headless::plain_line;
 use bezel_permissions_contract::{PendingAsk, PermissionsClient, Reply, ReplyError};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::SubmitOutcome;
@@ -11,7 +12,7 @@ use bezel_sessions_contract::LaunchEnvironment;
 use serde_json::json;
 
 use super::opened;
-use super::session::{found, plain};
+use super::session::found;
 use crate::arguments::{PermitArguments, PermitReply};
 use crate::failure::{Exit, Failure, Outcome};
 
@@ -104,17 +105,17 @@ fn chosen<'asks>(asks: &'asks [PendingAsk], part: Option<&str>) -> Outcome<&'ask
 
 /// The call, what it asks for and why, and what an answer for more than it would cover.
 pub(super) fn show(ask: &PendingAsk, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}  {}", ask.id, plain(&ask.request.tool))?;
+    writeln!(out, "{}  {}", ask.id, plain_line(&ask.request.tool))?;
     for asked in &ask.request.asked {
         let line = format!("{} {}: {}", asked.action, asked.resource, asked.reason);
-        writeln!(out, "  {}", plain(&line))?;
+        writeln!(out, "  {}", plain_line(&line))?;
     }
     for rule in &ask.request.covers {
         let line = format!(
             "session and always also cover: {} {}",
             rule.action, rule.resource
         );
-        writeln!(out, "  {}", plain(&line))?;
+        writeln!(out, "  {}", plain_line(&line))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use bezel_blobs_contract::Picture;
 use bezel_context::{Context, Spawner, TaskScope};
 use bezel_host_headless::{
-    Choice, HeadlessError, HeadlessOptions, HeadlessOutcome, Printer, Terminals,
+    Choice, HeadlessError, HeadlessOptions, HeadlessOutcome, Printer, Terminals, plain_text,
 };
 use bezel_rpc::Link;
 use bezel_session_types::{ImageContent, ModelRef};
@@ -282,7 +282,7 @@ pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
 /// Says something on standard error, where somebody may read it.
 pub fn tell(text: &str) {
     use std::io::Write as _;
-    writeln!(io::stderr(), "{text}").ok();
+    writeln!(io::stderr(), "{}", plain_text(text)).ok();
 }
 
 /// The prompt: the words, what standard input holds, or both.

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use anyhow::anyhow;
 use bezel_context::Context;
-use bezel_host_headless::{SelectError, find_session, list_sessions};
+use bezel_host_headless::{SelectError, find_session, list_sessions, plain_line, plain_text};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{AssistantContent, EntryId, Message, ResultContent, SessionId};
 use bezel_sessions_contract::{
@@ -294,7 +294,7 @@ fn list(sessions: &[SessionSummary], out: &mut dyn Write) -> io::Result<()> {
             "{}  {updated}  {status:<11}  {}  {}{model}{archived}",
             session.session_id,
             session.workspace_name,
-            plain(title)
+            plain_line(title)
         )?;
     }
     Ok(())
@@ -306,33 +306,38 @@ fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> 
         "{}  {}  {}",
         session.session_id,
         session.workspace_name,
-        plain(&session.title)
+        plain_line(&session.title)
     )?;
     for message in messages {
         writeln!(out)?;
         match message {
-            Message::User(user) => writeln!(out, "> {}", user.to_text().replace('\n', "\n> "))?,
+            Message::User(user) => {
+                let text = plain_text(&user.to_text());
+                writeln!(out, "> {}", text.replace('\n', "\n> "))?
+            }
             Message::Assistant(answer) => {
                 for part in &answer.content {
                     match part {
-                        AssistantContent::Text { text } => writeln!(out, "{text}")?,
+                        AssistantContent::Text { text } => writeln!(out, "{}", plain_text(text))?,
                         AssistantContent::Thinking { .. } => {}
                         AssistantContent::ToolCall(call) => {
-                            writeln!(out, "· {} {}", call.name, call.arguments)?
+                            let line = format!("· {} {}", call.name, call.arguments);
+                            writeln!(out, "{}", plain_line(&line))?
                         }
                     }
                 }
                 if let Some(error) = &answer.error {
-                    writeln!(out, "error: {error}")?;
+                    writeln!(out, "error: {}", plain_text(error))?;
                 }
             }
             Message::ToolResult(result) => {
                 let failed = if result.is_error { " failed" } else { "" };
-                writeln!(out, "· {}{failed}:", result.tool)?;
+                writeln!(out, "· {}{failed}:", plain_line(&result.tool))?;
                 for part in &result.content {
                     match part {
                         ResultContent::Text { text } => {
-                            writeln!(out, "  {}", text.trim_end().replace('\n', "\n  "))?
+                            let text = plain_text(text.trim_end());
+                            writeln!(out, "  {}", text.replace('\n', "\n  "))?
                         }
                         ResultContent::Image(image) => writeln!(out, "  ({})", image.media_type)?,
                     }
@@ -341,17 +346,4 @@ fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> 
         }
     }
     Ok(())
-}
-
-/// On one line, without what would steer a terminal.
-pub(super) fn plain(text: &str) -> String {
-    text.chars()
-        .map(|character| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
-            }
-        })
-        .collect()
 }

@@ -9,6 +9,7 @@ mod follow;
 mod print;
 mod run;
 mod select;
+mod steering;
 
 pub use events::{
     EndStatus, PermissionAsked, QuestionChoice, RunEvent, RunLine, ToolEndStatus, VERSION, schema,
@@ -16,3 +17,4 @@ pub use events::{
 pub use print::{Printer, Terminals, TextPrinter};
 pub use run::{HeadlessError, HeadlessOptions, HeadlessOutcome, run};
 pub use select::{Choice, SelectError, find_session, list_sessions, newest_session};
+pub use steering::{plain_line, plain_text};

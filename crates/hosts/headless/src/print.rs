@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::events::{QuestionChoice, RunEvent, RunLine, ToolEndStatus, VERSION};
+use crate::steering::{is_steering, plain_line};
 
 /// Where a run's events go.
 pub enum Printer<'a> {
@@ -220,12 +221,12 @@ impl TextPrinter<'_> {
         self.pass_over()?;
         for (place, line) in question.trim().lines().enumerate() {
             let mark = if place == 0 { "? " } else { "  " };
-            writeln!(self.activity, "{mark}{}", shown(line))?;
+            writeln!(self.activity, "{mark}{}", plain_line(line))?;
         }
         for (place, option) in options.iter().enumerate() {
             let description = option.description.as_deref().unwrap_or_default();
             let line = format!("{}. {}  {description}", place + 1, option.label);
-            writeln!(self.activity, "  {}", shown(line.trim_end()))?;
+            writeln!(self.activity, "  {}", plain_line(line.trim_end()))?;
         }
         writeln!(
             self.activity,
@@ -242,7 +243,7 @@ impl TextPrinter<'_> {
         } else {
             ("", "")
         };
-        writeln!(self.activity, "{on}{}{off}", shown(line))
+        writeln!(self.activity, "{on}{}{off}", plain_line(line))
     }
 
     fn end_block(&mut self) -> io::Result<()> {
@@ -316,24 +317,6 @@ fn first_line(text: &str) -> String {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line.to_owned(),
     }
-}
-
-/// What would steer a terminal instead of being seen.
-fn is_steering(character: char) -> bool {
-    character.is_control() && !matches!(character, '\n' | '\t')
-}
-
-/// Activity is written by others than the person: it must not steer the terminal.
-fn shown(text: &str) -> String {
-    text.chars()
-        .map(|character| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
-            }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use bezel_context::Context;
-use bezel_host_headless::list_sessions;
+use bezel_host_headless::{list_sessions, plain_line};
 use bezel_rpc::Link;
 use bezel_session_types::{ExportFormat, ImportSummary, SessionId};
 use bezel_sessions_contract::{
@@ -13,7 +13,7 @@ use bezel_sessions_contract::{
 };
 use serde_json::json;
 
-use super::{failed, plain};
+use super::failed;
 use crate::arguments::ExportChoice;
 use crate::failure::{Exit, Failure, Outcome};
 
@@ -77,10 +77,10 @@ pub(super) async fn import(
         out,
         "{} “{}”: {} of a session of {}, in workspace {}",
         session.session_id,
-        plain(&session.title),
+        plain_line(&session.title),
         entries(summary.entries),
         summary.format.name(),
-        plain(&session.workspace_name)
+        plain_line(&session.workspace_name)
     )?;
     left_out(summary, &mut out)?;
     writeln!(out, "Open it with: bezel --session {}", session.session_id)?;
@@ -100,7 +100,7 @@ fn left_out(summary: &ImportSummary, out: &mut dyn Write) -> io::Result<()> {
     }
     let kinds = summary.left_out.iter();
     let kinds: Vec<String> = kinds
-        .map(|(kind, count)| format!("{count} × {}", plain(kind)))
+        .map(|(kind, count)| format!("{count} × {}", plain_line(kind)))
         .collect();
     writeln!(
         out,
@@ -143,9 +143,14 @@ pub(super) async fn check(
         if found.problems.is_empty() {
             continue;
         }
-        writeln!(out, "{id}  {}", plain(&title))?;
+        writeln!(out, "{id}  {}", plain_line(&title))?;
         for problem in &found.problems {
-            writeln!(out, "  {}\n    → {}", plain(&problem.what), problem.remedy)?;
+            writeln!(
+                out,
+                "  {}\n    → {}",
+                plain_line(&problem.what),
+                problem.remedy
+            )?;
         }
     }
     if json {
@@ -191,7 +196,7 @@ pub(super) async fn size(cx: &Context, link: &Link, json: bool) -> Outcome<()> {
         let known = sessions.iter();
         let title = known
             .filter(|session| session.session_id == size.session_id)
-            .map(|session| plain(&session.title))
+            .map(|session| plain_line(&session.title))
             .next()
             .unwrap_or_default();
         writeln!(

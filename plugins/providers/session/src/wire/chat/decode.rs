@@ -21,14 +21,15 @@ pub(crate) struct Decoder {
     details: Vec<Detail>,
     usage: Usage,
     stop_reason: Option<StopReason>,
+    /// A piece of a call came, and nothing had named it.
+    nameless: bool,
     complete: bool,
 }
 
 impl Decode for Decoder {
     fn event(&mut self, data: &[u8], events: &mut Events) -> Result<(), Fault> {
         if data == b"[DONE]" {
-            self.finish(events);
-            return Ok(());
+            return self.finish(events);
         }
         let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|_| Fault::malformed(data))?;
         if let Some(error) = chunk.error {
@@ -57,8 +58,7 @@ impl Decode for Decoder {
         if self.stop_reason.is_none() {
             return Err(Fault::Cut);
         }
-        self.finish(events);
-        Ok(())
+        self.finish(events)
     }
 
     fn is_complete(&self) -> bool {
@@ -163,7 +163,11 @@ impl Decoder {
         let another = !id.is_empty() && !name.is_empty() && self.calls.with_id(&id).is_none();
         let call = match known {
             Some(call) if !another => call,
-            _ if name.is_empty() => return,
+            // Its name may follow.
+            _ if name.is_empty() => {
+                self.nameless |= !id.is_empty() || !piece.is_empty();
+                return;
+            }
             _ => {
                 self.indices.push(index);
                 self.calls.start(&id, &name, None, events)
@@ -172,9 +176,12 @@ impl Decoder {
         self.calls.arguments(call, &piece, events);
     }
 
-    fn finish(&mut self, events: &mut Events) {
+    fn finish(&mut self, events: &mut Events) -> Result<(), Fault> {
         if std::mem::replace(&mut self.complete, true) {
-            return;
+            return Ok(());
+        }
+        if self.nameless && self.calls.is_empty() {
+            return Err(Fault::malformed(b"a tool call without a name"));
         }
         self.end_thinking(events);
         self.calls.finish_all(events);
@@ -186,6 +193,7 @@ impl Decoder {
             stop_reason,
             usage: self.usage,
         });
+        Ok(())
     }
 }
 
@@ -248,6 +256,24 @@ mod tests {
         stream.push(r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.into());
         let events = decode(Decoder::default(), &stream).unwrap();
         assert_eq!(calls(&events), ["a read {}", "b bash {}"]);
+    }
+
+    #[test]
+    fn a_call_that_nothing_names_is_an_error_and_no_quiet_end() {
+        let mut stream =
+            chunks(&[r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"","arguments":"{}"}}]}"#]);
+        stream.push(r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.into());
+        stream.push("[DONE]".into());
+        let error = decode(Decoder::default(), &stream).unwrap_err();
+        assert!(format!("{error:?}").contains("without a name"), "{error:?}");
+        // A name that comes a little later is in time.
+        let mut stream = chunks(&[
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"","arguments":""}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}]}"#,
+        ]);
+        stream.push("[DONE]".into());
+        let events = decode(Decoder::default(), &stream).unwrap();
+        assert_eq!(calls(&events), ["a read {}"]);
     }
 
     #[test]

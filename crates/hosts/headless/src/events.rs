@@ -103,6 +103,10 @@ pub enum RunEvent {
         clipped: bool,
         /// What the tool says for renderers; null when nothing.
         details: Value,
+        /// The result as data, as the tool's schema has it. Absent where the tool gave none, where the call failed,
+        /// and where it was too long to be kept: the file that the output names then has it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        structured: Option<Value>,
     },
     /// The session asks a person, and the run waits for the answer. `bezel session answer` gives it, from
     /// anywhere; its outcome is in the call's `tool_end`.

@@ -233,6 +233,7 @@ impl Told {
             output: tool.output.clone(),
             clipped: tool.clipped,
             details: tool.details.clone(),
+            structured: tool.structured.clone(),
         });
     }
 }

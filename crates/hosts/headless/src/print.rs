@@ -379,6 +379,7 @@ mod tests {
             output: "\n\u{1b}[31mno such file\nmore".into(),
             clipped: false,
             details: Default::default(),
+            structured: None,
         };
         printed(
             vec![

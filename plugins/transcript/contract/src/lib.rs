@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The conversation of one session's main lane.
-#[service("transcript", version = "1.2")]
+#[service("transcript", version = "1.3")]
 pub trait Transcript {
     /// The newest items, oldest first.
     fn state(&self) -> State<TranscriptState>;
@@ -165,6 +165,10 @@ pub struct ToolItem {
     pub clipped: bool,
     /// What the tool says for renderers, while it runs or of its result; `null` when nothing.
     pub details: Value,
+    /// The result as data that matches the tool's schema. Absent where the tool gave none, where the call failed, and
+    /// where it was too long to be kept: the file that the output names then has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Value>,
     /// When it ended, RFC 3339.
     pub ended_at: Option<String>,
 }

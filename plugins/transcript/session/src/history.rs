@@ -45,6 +45,7 @@ pub(crate) fn items(entries: &[Entry]) -> Vec<Item> {
                             output: String::new(),
                             clipped: false,
                             details: Value::Null,
+                            structured: None,
                             ended_at: None,
                         };
                         let id = call_id(&entry.id, place);
@@ -200,6 +201,7 @@ pub(crate) fn settle(tool: &mut ToolItem, result: &ToolResultMessage, at: String
         ToolStatus::Done
     };
     tool.details = result.details.clone();
+    tool.structured = result.structured.clone();
     tool.arguments_text.clear();
     tool.ended_at = Some(at);
 }

@@ -416,6 +416,7 @@ fn running_tool(tool: &str, arguments: Value, status: ToolStatus) -> ToolItem {
         output: String::new(),
         clipped: false,
         details: Value::Null,
+        structured: None,
         ended_at: None,
     }
 }

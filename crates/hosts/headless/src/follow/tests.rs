@@ -57,6 +57,7 @@ fn tool(id: &str, status: ToolStatus, output: &str) -> Item {
             output: output.into(),
             clipped: false,
             details: json!(null),
+            structured: None,
             ended_at: None,
         }),
     )
@@ -108,6 +109,7 @@ fn a_call_whose_written_form_is_gone_is_not_looked_for_among_older_items() {
             output: String::new(),
             clipped: false,
             details: json!(null),
+            structured: None,
             ended_at: None,
         };
         item(id, ItemBody::Tool(tool))

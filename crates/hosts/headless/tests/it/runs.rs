@@ -83,6 +83,7 @@ fn tool(id: &str, status: ToolStatus) -> Item {
         output: "out".into(),
         clipped: false,
         details: Value::Null,
+        structured: None,
         ended_at: None,
     };
     item(id, ItemBody::Tool(tool))
@@ -178,6 +179,30 @@ async fn a_run_tells_everything_in_order_and_ends_with_its_answer() {
         (created[0].directory.as_str(), created[0].permission_mode),
         ("/srv", PermissionMode::Plan)
     );
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_has_the_data_that_the_tool_returned_and_is_silent_where_there_is_none() {
+    let world = World::new().await;
+    let data = json!({ "files": [1, 2] });
+    let returned = data.clone();
+    world.session.script(|session| async move {
+        let mut with = tool("with", ToolStatus::Done);
+        if let ItemBody::Tool(tool) = &mut with.body {
+            tool.structured = Some(returned);
+        }
+        let without = tool("without", ToolStatus::Done);
+        session.show(&[user("1"), with, without, answer("2", "Done.", true)], 10);
+        session.end(ended(OutcomeStatus::Done, None));
+    });
+    let (_sender, mut interrupts) = unbounded_channel();
+    let (_, lines) = play(&world, options(fresh()), &mut interrupts).await;
+    let end = |item: &str| {
+        let of = |line: &&Value| line["type"] == "tool_end" && line["item"] == item;
+        lines.iter().find(of).unwrap()
+    };
+    assert_eq!(end("with")["structured"], data);
+    assert_eq!(end("without").get("structured"), None);
 }
 
 #[tokio::test]

@@ -194,7 +194,9 @@ async fn a_tool_call_is_one_item_from_its_first_letter_to_its_result() {
     );
     assert_eq!(tool(&running, 1).unwrap().status, ToolStatus::Running);
 
-    let result = Arc::new(result("i", "c", "file\nother\n"));
+    let mut result = result("i", "c", "file\nother\n");
+    result.structured = Some(json!({ "files": 2 }));
+    let result = Arc::new(result);
     session
         .agent
         .emit(EventBody::ToolEnded { invocation, result });
@@ -209,6 +211,7 @@ async fn a_tool_call_is_one_item_from_its_first_letter_to_its_result() {
         (tool.output.as_str(), &tool.details["exit"]),
         ("file\nother\n", &json!(0))
     );
+    assert_eq!(tool.structured, Some(json!({ "files": 2 })));
     assert!(tool.ended_at.is_some() && done.items.len() == 2);
 }
 

@@ -67,6 +67,7 @@ pub(crate) fn called(id: &str, tool: &str, status: ToolStatus, output: &str) -> 
         output: output.into(),
         clipped: false,
         details: Value::Null,
+        structured: None,
         ended_at: ended.then(|| "2026-03-01T12:00:01.5Z".into()),
     };
     item(id, ItemBody::Tool(tool))

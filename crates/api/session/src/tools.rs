@@ -5,9 +5,10 @@
 //! whatever becomes of the plugin.
 //!
 //! What is not right is refused by the name of its plugin, and disturbs nothing else: a name that another plugin
-//! has set ([`Problem::Conflict`]: the earlier stays), a name that is no tool name, a schema that is not one, a
-//! wrapper around what nobody sets, a contribution or wrapper that panics.
+//! has set ([`Problem::Conflict`]: the earlier stays), a name that is no tool name or is reserved, a schema that is not
+//! one, a wrapper around what nobody sets, a contribution or wrapper that panics.
 
+mod names;
 mod schema;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -246,23 +247,14 @@ impl Tool for Wrapped {
 }
 
 fn validate(name: &str, plugin: &PluginId, tool: &dyn Tool) -> Result<(), DraftError> {
-    let letters = name
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    let starts = name
-        .bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_alphabetic());
     let refuse = |message: String| {
         Err(DraftError {
             plugin: plugin.clone(),
             message,
         })
     };
-    if !letters || !starts || name.len() > 64 {
-        return refuse(format!(
-            "`{name}` is not a tool name: 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, beginning with a letter"
-        ));
+    if let Err(refused) = names::check(name, plugin) {
+        return refuse(refused.to_string());
     }
     let Ok(spec) = catch_unwind(AssertUnwindSafe(|| tool.spec())) else {
         return refuse(format!(

@@ -20,6 +20,11 @@ async fn a_tool_that_is_none_is_refused_by_name_and_the_others_stay() {
         assert!(matches!(&refused, ToolRefused::Invalid { name: said, .. } if said == name));
         assert!(refused.to_string().contains("1 to 64"), "{refused}");
     }
+    for name in ["python", "mcp__files__read"] {
+        let refused = bezel.add_tool(tool(name, object())).unwrap_err();
+        assert!(matches!(&refused, ToolRefused::Invalid { name: said, .. } if said == name));
+        assert!(refused.to_string().contains("reserved"), "{refused}");
+    }
     let refused = bezel
         .add_tool(tool("list", json!({ "type": "array" })))
         .unwrap_err();

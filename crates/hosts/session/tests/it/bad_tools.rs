@@ -21,7 +21,7 @@ fn with_parameters(schema: Value) -> Arc<dyn Tool> {
 }
 
 /// Starts a session in which the plugin `bad` contributes so, between two that are right.
-async fn refused(contribute: fn(&mut ToolDraft), named: &[&str]) {
+async fn refused(contribute: impl Fn(&mut ToolDraft) + Send + Sync + 'static, named: &[&str]) {
     let (place, kept) = (Place::new(), Kept::default());
     let turns = [
         Turn::tool_calls([("first", json!({})), ("last", json!({}))]),
@@ -96,6 +96,63 @@ async fn a_name_that_is_too_long_or_no_name_is_refused() {
     refused(|draft| draft.set("", says("x")), &["1 to 64"]).await;
     refused(|draft| draft.set("9lives", says("x")), &["`9lives`"]).await;
     refused(|draft| draft.set("ünder", says("x")), &["`ünder`"]).await;
+    for name in ["two words", "a.b", "a/b", "a:b"] {
+        refused(move |draft| draft.set(name, says("x")), &[name, "1 to 64"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_a_provider_or_mcp_means_something_else_by_is_refused() {
+    for name in [
+        "python",
+        "Python",
+        "tool_search",
+        "functions",
+        "multi_tool_use",
+    ] {
+        let named = [name, "reserved", "providers", "another name"];
+        refused(move |draft| draft.set(name, says("x")), &named).await;
+    }
+    for name in ["mcp__files__read", "MCP__files__read"] {
+        refused(
+            move |draft| draft.set(name, says("x")),
+            &[name, "reserved", "`mcp`"],
+        )
+        .await;
+    }
+    let replaces = |draft: &mut ToolDraft| draft.replace("python", says("x"));
+    refused(replaces, &["`python`", "reserved"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_plugin_for_mcp_servers_has_their_names_and_a_name_that_only_looks_reserved_is_free() {
+    let (place, kept) = (Place::new(), Kept::default());
+    let names = ["mcp__files__read", "mcp_read", "pythonic", "my_functions"];
+    let turns = [
+        Turn::tool_calls(names.map(|name| (name, json!({})))),
+        Turn::text("Done."),
+    ];
+    let model = ScriptedProvider::new(Script::new(turns));
+    let mcp = tools("mcp", &kept, |draft| {
+        draft.set("mcp__files__read", says("server's"))
+    });
+    let other = tools("other", &kept, move |draft| {
+        names[1..]
+            .iter()
+            .for_each(|name| draft.set(name, says(name)));
+    });
+    let session = place.open_facets(&model, vec![mcp, other]).await;
+    assert!(
+        session.host.problems().is_empty(),
+        "{:?}",
+        session.host.problems()
+    );
+    session.turn("do it").await;
+    assert_eq!(
+        session.read().await,
+        ["server's", "mcp_read", "pythonic", "my_functions"]
+    );
+    session.dies().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -283,8 +283,9 @@ impl Lane {
         Ok(outcome)
     }
 
-    /// Puts the steering messages that wait into `step`, in order.
-    pub(crate) fn deliver_steers(&self, state: &mut LaneState, step: &mut Step) {
+    /// Puts the steering messages that wait into `step`, in order, and says whether one of them is a person's.
+    pub(crate) fn deliver_steers(&self, state: &mut LaneState, step: &mut Step) -> bool {
+        let mut heard = false;
         for waiting in &state.inbox {
             if waiting.row.delivery == Delivery::Steer {
                 step.taken.push(waiting.row.id.clone());
@@ -293,11 +294,13 @@ impl Lane {
                 {
                     running.link(trace);
                 }
+                heard |= !waiting.row.message.synthetic;
                 let message = Message::User(waiting.row.message.clone());
                 step.entries
                     .push((waiting.row.id.clone(), EntryBody::from(message)));
             }
         }
+        heard
     }
 }
 

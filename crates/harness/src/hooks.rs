@@ -132,6 +132,9 @@ pub struct PendingRequest {
     pub lane: LaneName,
     /// Of which operation.
     pub operation_id: OperationId,
+    /// The place among the operation's requests since a person last said something, from 1; a request that is tried
+    /// again keeps its place.
+    pub step: u32,
     /// Which model.
     pub model: ModelRef,
     /// The system prompt.

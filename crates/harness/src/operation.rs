@@ -17,6 +17,9 @@ pub(crate) struct Operation {
     pub(crate) recoveries: u32,
     /// Model requests so far, retries apart.
     pub(crate) turn: u32,
+    /// Those of them since a person last said something.
+    #[serde(default)]
+    pub(crate) step: u32,
     /// Whether the context was already compacted for the request that overflowed.
     pub(crate) overflow_compacted: bool,
     /// A compaction that somebody asked for meanwhile, with instructions for it.
@@ -129,6 +132,7 @@ impl Operation {
             cancel_requested: None,
             recoveries: 0,
             turn: 0,
+            step: 0,
             overflow_compacted: false,
             compaction_requested: None,
             trace: None,

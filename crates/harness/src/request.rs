@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bezel_context::{Context, span};
 use bezel_session_types::{
-    AssistantMessage, CompactionReason, EntryId, InvocationId, Message, ModelRequest, ModelSpec,
-    ProviderError, ProviderErrorKind, RequestOptions, RunOutcome, RunPhase, StopReason, Usage,
+    AssistantContent, AssistantMessage, CompactionReason, EntryId, InvocationId, Message, ModelRequest, ModelSpec,
+    ProviderError, ProviderErrorKind, RequestOptions, RunOutcome, RunPhase, StopReason,
+    ToolChoice, Usage,
 };
 use bezel_store::UsageRow;
 use tracing::Instrument as _;
@@ -20,7 +21,7 @@ use crate::lane::now;
 use crate::operation::{Call, CallPhase, Operation, OperationKind, Phase, partial_key};
 use crate::retry::{code, wait_before};
 use crate::run::{CachedSystem, Run, StepResult};
-use crate::state::Step;
+use crate::state::{OperationChange, Step};
 
 /// A step that cannot be made: the operation ends for this reason.
 pub(crate) enum Refused {
@@ -54,7 +55,7 @@ impl Run {
         self.open()?;
         let tools = self.lane.session.tools();
         let entry = EntryId::generate();
-        let messages = {
+        let (number, messages) = {
             let mut state = self.lane.core.lock();
             let Some(mut operation) = state.operation.clone() else {
                 return Err(Stop::Closed);
@@ -63,17 +64,23 @@ impl Run {
                 return self.end(&mut state, Step::default(), RunOutcome::Aborted);
             }
             let again = attempt > 0 || operation.overflow_compacted;
+            let mut step = Step::default();
+            for message in more {
+                step.append(EntryId::generate(), Message::User(message));
+            }
+            if self.lane.deliver_steers(&mut state, &mut step) {
+                operation.step = 1;
+            } else {
+                operation.step += u32::from(!again);
+            }
             operation.turn += u32::from(!again);
             operation.phase = Phase::Request {
                 entry: entry.clone(),
                 attempt,
             };
             let (operation_id, turn) = (operation.id.clone(), operation.turn);
-            let mut step = Step::to(operation);
-            for message in more {
-                step.append(EntryId::generate(), Message::User(message));
-            }
-            self.lane.deliver_steers(&mut state, &mut step);
+            let number = operation.step;
+            step.operation = OperationChange::Set(Box::new(operation));
             if !again {
                 step.after.push(EventKind::TurnStart { operation_id, turn });
             }
@@ -83,18 +90,23 @@ impl Run {
             self.lane
                 .core
                 .set_phase(&mut state, Some(RunPhase::WaitingForModel));
-            assemble(state.view.as_deref().unwrap_or_default())
+            let messages = assemble(state.view.as_deref().unwrap_or_default());
+            (number, messages)
         };
         self.advertised = Some(Arc::clone(&tools));
         let request = self
-            .before_request(&operation, &model, system, messages.into())
+            .before_request(&operation, number, &model, system, messages.into())
             .await;
+        let tool_choice = request.options.tool_choice;
         let request = ModelRequest {
             tools: tools.definitions(),
             ..request
         };
         match self.ask(&model, request, &entry, attempt).await {
-            Ok((stop_reason, usage)) => self.settle(&entry, &model.spec, stop_reason, usage).await,
+            Ok((stop_reason, usage)) => {
+                let ended = (stop_reason, usage);
+                self.settle(&entry, &model.spec, ended, tool_choice).await
+            }
             Err(error) => self.request_failed(&entry, &model.spec, attempt, error),
         }
     }
@@ -184,10 +196,11 @@ impl Run {
         }
     }
 
-    /// Lets the hooks change the request.
+    /// Lets the hooks change the request, which is the so-and-so-many-th since a person said something.
     async fn before_request(
         &self,
         operation: &Operation,
+        step: u32,
         model: &ResolvedModel,
         system: Arc<str>,
         messages: Arc<[Arc<Message>]>,
@@ -196,6 +209,7 @@ impl Run {
         let mut pending = PendingRequest {
             lane: (*self.lane.core.name).clone(),
             operation_id: operation.id.clone(),
+            step,
             model: model.spec.model.clone(),
             system,
             messages,
@@ -207,6 +221,7 @@ impl Run {
                 },
                 max_output: Some(model.spec.max_output).filter(|tokens| *tokens > 0),
                 cache_key: Some(session.id.as_str().into()),
+                tool_choice: ToolChoice::Auto,
             },
         };
         for hook in session.hooks.before_request.registered() {
@@ -236,12 +251,15 @@ impl Run {
         &mut self,
         entry: &EntryId,
         spec: &ModelSpec,
-        stop_reason: StopReason,
-        usage: Usage,
+        (stop_reason, usage): (StopReason, Usage),
+        tool_choice: ToolChoice,
     ) -> StepResult {
         let live = self.lane.core.lock().message.clone();
         let live = live.unwrap_or_else(|| LiveMessage::new(entry.clone(), spec.model.clone()));
-        let message = self.after_response(live.finish(stop_reason, usage)).await;
+        let mut message = self.after_response(live.finish(stop_reason, usage)).await;
+        if tool_choice == ToolChoice::None {
+            without_calls(&mut message);
+        }
         let mut state = self.lane.core.lock();
         let Some(mut operation) = state.operation.clone() else {
             return Err(Stop::Closed);
@@ -387,7 +405,7 @@ impl Run {
             dropped(&mut step);
             operation.overflow_compacted = true;
             operation.phase = Phase::Ready { attempt };
-            step.operation = crate::state::OperationChange::Set(Box::new(operation.clone()));
+            step.operation = OperationChange::Set(Box::new(operation.clone()));
             self.commit(&mut state, step)?;
             drop(state);
             return self.start_compaction(operation, CompactionReason::Overflow, String::new());
@@ -408,7 +426,7 @@ impl Run {
                 until,
                 error: message,
             };
-            step.operation = crate::state::OperationChange::Set(Box::new(operation));
+            step.operation = OperationChange::Set(Box::new(operation));
             self.commit(&mut state, step)?;
             return Ok(None);
         }
@@ -432,6 +450,21 @@ impl Run {
         });
         step.append(entry.clone(), Message::Assistant(message));
     }
+}
+
+/// Takes the calls out of an answer that was to be made without any. They were never planned.
+fn without_calls(message: &mut AssistantMessage) {
+    let calls = message.tool_calls().count();
+    if calls == 0 {
+        return;
+    }
+    message
+        .content
+        .retain(|part| !matches!(part, AssistantContent::ToolCall(_)));
+    message.stop_reason = StopReason::Stop;
+    message.error = Some(format!(
+        "the model was to answer without tools and called {calls} all the same, which were not run; say how to go on"
+    ));
 }
 
 /// A span of one model request, with the names of the standard's conventions.

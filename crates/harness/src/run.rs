@@ -13,7 +13,7 @@ use crate::events::EventKind;
 use crate::hooks::{EndingRun, HookFailure, StartingPass, StartingRun};
 use crate::lane::{Lane, now};
 use crate::operation::{Operation, OperationKind, Phase};
-use crate::state::{LaneState, Step};
+use crate::state::{LaneState, OperationChange, Step};
 use crate::tools::ToolSet;
 
 /// A pass over one operation. What it keeps beside the durable state, it can do without.
@@ -293,9 +293,12 @@ impl Run {
         if operation.compaction_requested.is_some() {
             return Ok(None);
         }
-        let mut step = Step::to(operation.at(Phase::Ready { attempt: 0 }));
+        let mut step = Step::default();
+        let mut next = operation.at(Phase::Ready { attempt: 0 });
         if operation.kind == OperationKind::Run {
-            self.lane.deliver_steers(&mut state, &mut step);
+            if self.lane.deliver_steers(&mut state, &mut step) {
+                next.step = 0;
+            }
             if let Some(message) = more {
                 step.append(EntryId::generate(), Message::User(message));
             }
@@ -303,6 +306,7 @@ impl Run {
         if step.entries.is_empty() {
             return self.end(&mut state, Step::default(), RunOutcome::Completed);
         }
+        step.operation = OperationChange::Set(Box::new(next));
         self.commit(&mut state, step)?;
         Ok(None)
     }

@@ -31,7 +31,7 @@ pub use message::{
 pub use model::{Cost, ModelRef, ModelRefError, ModelSpec, Prices, ThinkingLevel, Usage};
 pub use provider::{
     ModelEvent, ModelRequest, ModelStream, Provider, ProviderError, ProviderErrorKind,
-    RequestOptions, ToolDefinition,
+    RequestOptions, ToolChoice, ToolDefinition,
 };
 pub use reading::{HistoryPage, HistoryRange, JournalFact, JournalGap, JournalPage, ModelView};
 pub use request::{PendingRequest, SubmitOutcome};

@@ -61,7 +61,7 @@ pub struct AssistantMessage {
     pub usage: Usage,
     /// Why it ended.
     pub stop_reason: StopReason,
-    /// What went wrong, for `error` and `aborted`.
+    /// What went wrong: for `error` and `aborted`, and where calls were left out that the answer was not to make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -48,6 +48,19 @@ pub struct RequestOptions {
     pub max_output: Option<u64>,
     /// Stable key of the conversation, for providers that route by it to a warm cache.
     pub cache_key: Option<Arc<str>>,
+    /// Whether tools may be called.
+    pub tool_choice: ToolChoice,
+}
+
+/// Whether an answer may call tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// It is to answer in text. It is told of the tools all the same, so that what a provider keeps of the request
+    /// serves again; a call that it makes nonetheless is not run.
+    None,
 }
 
 /// A tool as a model sees it.

@@ -75,6 +75,9 @@ pub struct ToolApproval {
 /// A model request before it is sent.
 #[derive(Debug, Clone)]
 pub struct RequestDraft {
+    /// The place among the turn's requests since a person last said something, from 1; a request that is tried again
+    /// keeps its place. What a hook makes of it is not looked at.
+    pub step: u32,
     /// The system prompt.
     pub system: String,
     /// The conversation. Every tool call must keep its result.

@@ -71,6 +71,58 @@ async fn an_agent_gives_the_model_its_prompt_and_tools_and_keeps_what_it_denies_
     assert!(!home.project().join("two").exists());
 }
 
+/// A model that calls `bash` whenever it may, and `stubborn` one also where it may not.
+async fn caller(stubborn: bool) -> (FakeModelServer, Home) {
+    let script = Script::respond(move |call| match call.forbids_tools && !stubborn {
+        true => Turn::text("This is where I am."),
+        false => Turn::tool_calls([("bash", json!({ "command": "echo x >> ran" }))]),
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    write(
+        &home,
+        "b/agents/brief.md",
+        "---\nmode: primary\nsteps: 3\n---\n",
+    );
+    (server, home)
+}
+
+fn ran(home: &Home) -> usize {
+    let ran = std::fs::read_to_string(home.project().join("ran"));
+    ran.unwrap_or_default().lines().count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_its_steps_used_up_answers_in_text_and_has_them_again_when_it_is_asked_again()
+{
+    let (server, home) = caller(false).await;
+    let done = home.run(&["run", "--agent", "brief", "do it"]);
+    assert_eq!(done.succeeded().stdout, "This is where I am.\n");
+    let calls = server.calls();
+    let forbids: Vec<bool> = calls.iter().map(|call| call.forbids_tools).collect();
+    assert_eq!((forbids, ran(&home)), (vec![false, false, true], 2));
+    let told = calls[2].last_user_text();
+    assert!(told.contains("last of the 3 steps"), "{told}");
+    home.run(&["run", "--continue", "go on"]).succeeded();
+    let calls = server.calls();
+    let forbids = calls[3..].iter().map(|call| call.forbids_tools);
+    assert_eq!(forbids.collect::<Vec<_>>(), [false, false, true]);
+    // What it was told is no part of the conversation.
+    let told_again = calls[5].parts().filter(|part| {
+        matches!(part, bezel_testkit::SeenPart::Text(text) if text.contains("last of the 3 steps"))
+    });
+    assert_eq!((told_again.count(), ran(&home)), (1, 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_calls_tools_all_the_same_when_its_steps_are_used_up_runs_none() {
+    let (server, home) = caller(true).await;
+    let done = home.run(&["run", "--json", "--agent", "brief", "do it"]);
+    let lines = &done.succeeded().stdout;
+    assert_eq!((server.calls().len(), ran(&home)), (3, 2));
+    assert!(lines.contains("to answer without tools"), "{lines}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configured_agent_serves_where_none_is_named() {
     let (server, home) = chat([Turn::text("Planned."), Turn::text("Built.")]).await;

@@ -19,6 +19,7 @@ mod navigation;
 mod requests;
 mod retries;
 mod running;
+mod steps;
 mod structured;
 mod support;
 mod tool_calls;

@@ -91,6 +91,7 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                 let change = hook(
                     cx,
                     RequestDraft {
+                        step: request.step,
                         system: request.system.to_string(),
                         messages: request.messages.to_vec(),
                         options: request.options,

@@ -19,6 +19,7 @@ pub(super) fn read(body: &Value) -> ModelCall {
         thinking: body["thinking"].clone(),
         max_output: body["max_tokens"].as_u64(),
         tools: list(&body["tools"]).iter().map(tool).collect(),
+        forbids_tools: body["tool_choice"]["type"] == "none",
         ..ModelCall::default()
     };
     let marked = |blocks: &Value| {

@@ -19,6 +19,7 @@ pub(super) fn read(body: &Value) -> ModelCall {
             .flat_map(|tool| list(&tool["functionDeclarations"]))
             .map(tool)
             .collect(),
+        forbids_tools: body["toolConfig"]["functionCallingConfig"]["mode"] == "NONE",
         ..ModelCall::default()
     };
     for content in list(&body["contents"]) {

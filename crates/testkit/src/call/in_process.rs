@@ -1,7 +1,8 @@
 //! Reads a request that never left this process.
 
 use bezel_session_types::{
-    AssistantContent, ImageContent, Message, ModelRequest, ResultContent, ToolResultMessage,
+    AssistantContent, ImageContent, Message, ModelRequest, ResultContent, ToolChoice,
+    ToolResultMessage,
     UserContent,
 };
 use serde_json::json;
@@ -20,6 +21,7 @@ impl From<&ModelRequest> for ModelCall {
             stream: true,
             system: request.system.to_string(),
             tools: tools.collect(),
+            forbids_tools: request.options.tool_choice == ToolChoice::None,
             thinking: json!(request.options.thinking),
             max_output: request.options.max_output,
             cache_key: request.options.cache_key.as_deref().map(Into::into),

@@ -49,6 +49,8 @@ pub struct ModelCall {
     pub messages: Vec<SeenMessage>,
     /// The tools.
     pub tools: Vec<CalledTool>,
+    /// Whether the model is told to call none of them.
+    pub forbids_tools: bool,
     /// How much to reason, as the format says it; `null` when nothing is said.
     pub thinking: Value,
     /// The output limit.

@@ -19,6 +19,7 @@ pub(super) fn read(body: &Value) -> ModelCall {
             .iter()
             .map(|tool| function(&tool["function"]))
             .collect(),
+        forbids_tools: body["tool_choice"] == "none",
         ..ModelCall::default()
     };
     for message in list(&body["messages"]) {

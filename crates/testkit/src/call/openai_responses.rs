@@ -11,6 +11,7 @@ pub(super) fn read(body: &Value) -> ModelCall {
         max_output: body["max_output_tokens"].as_u64(),
         cache_key: body["prompt_cache_key"].as_str().map(Into::into),
         tools: list(&body["tools"]).iter().map(tool).collect(),
+        forbids_tools: body["tool_choice"] == "none",
         ..ModelCall::default()
     };
     if let Some(input) = body["input"].as_str() {

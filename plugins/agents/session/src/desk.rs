@@ -1,5 +1,6 @@
 //! Which agent a session runs, and its carrying into tools, prompt, permissions and model.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bezel_agents_contract::{AgentDefinition, AgentSummary, AgentsState};
@@ -122,6 +123,14 @@ impl Desk {
                 .above
                 .as_ref()
                 .map(|above| above.iter().map(bound).collect()),
+        }
+    }
+
+    /// Model requests of a turn at most, as the session's own agent has them.
+    pub(crate) fn steps(&self) -> Option<NonZeroU32> {
+        match self.standing().own {
+            Bound::Known(own) => own.steps,
+            Bound::Missing(_) => None,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::desk::{Desk, Outlets};
 use crate::files::AgentDirectory;
 use crate::service::{self, AgentsService};
 use crate::standing::Bound;
+use crate::steps;
 
 /// Configuration of the plugin.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -86,6 +87,11 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     cx.agent.hooks().before_pass(move |cx, _pass| {
         let (desk, sessions) = (Arc::clone(&looking), sessions.clone());
         async move { desk.look_again(&cx, &sessions).await }
+    });
+    let limiting = Arc::clone(&desk);
+    cx.agent.hooks().before_request(move |_cx, draft| {
+        let steps = limiting.steps();
+        async move { Ok(steps::limit(draft, steps)) }
     });
     let spawner = cx.spawner().clone();
     cx.on_activate(move || async move {

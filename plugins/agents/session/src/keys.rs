@@ -1,6 +1,8 @@
 //! The keys of a definition: Bezel's own words, and those of other programs for the same things where they have
 //! another name for them.
 
+use std::num::NonZeroU32;
+
 use bezel_agents_contract::AgentMode;
 use bezel_permissions_contract::Rule;
 use bezel_session_types::{ModelRef, PermissionMode, ThinkingLevel};
@@ -16,6 +18,7 @@ const KEYS: &[&str] = &[
     "mode",
     "model",
     "thinking",
+    "steps",
     "tools",
     "disallowed_tools",
     "permission_mode",
@@ -31,14 +34,10 @@ const FOREIGN: &[&str] = &[
     "hidden",
     "hooks",
     "isolation",
-    "maxSteps",
-    "maxTurns",
-    "max_steps",
     "mcpServers",
     "memory",
     "reasoningEffort",
     "skills",
-    "steps",
     "temperature",
     "textVerbosity",
     "top_p",
@@ -53,6 +52,7 @@ pub(crate) struct Reading {
     pub(crate) mode: AgentMode,
     pub(crate) model: Option<ModelRef>,
     pub(crate) thinking: Option<ThinkingLevel>,
+    pub(crate) steps: Option<NonZeroU32>,
     pub(crate) tools: Option<ToolFilter>,
     /// Tools that are taken away again.
     pub(crate) without: Vec<(String, bool)>,
@@ -72,6 +72,9 @@ impl Reading {
             "mode" => self.mode = word(&key, &value, MODES)?,
             "model" => self.model = self.model(&key, &value)?,
             "thinking" => self.thinking = Some(word(&key, &value, THINKING)?),
+            "steps" | "maxSteps" | "max_steps" | "maxTurns" => {
+                self.steps = Some(count(&key, &value)?);
+            }
             "tools" => self.tools = Some(tools(&key, &value)?),
             "disallowed_tools" | "disallowedTools" => {
                 let names = names(&key, &value)?;
@@ -168,6 +171,18 @@ fn word<T: Copy>(key: &str, value: &Placed, words: &[(&str, T)]) -> Result<T, Wr
                 own.join(", ")
             ),
         }
+    })
+}
+
+/// A number of something, one at least.
+fn count(key: &str, value: &Placed) -> Result<NonZeroU32, Wrong> {
+    let Node::Number(number) = value.node else {
+        return Err(unfit(key, value, "a number"));
+    };
+    let number = number.and_then(|number| u32::try_from(number).ok());
+    number.and_then(NonZeroU32::new).ok_or_else(|| Wrong {
+        line: value.line,
+        message: format!("`{key}` takes a whole number from 1 to {}", u32::MAX),
     })
 }
 

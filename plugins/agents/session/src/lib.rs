@@ -18,6 +18,7 @@ mod parse;
 mod permissions;
 mod service;
 mod standing;
+mod steps;
 mod tools;
 mod yaml;
 

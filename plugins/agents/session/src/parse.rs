@@ -75,6 +75,7 @@ pub(crate) fn parse(text: &str, stem: &str, source: AgentSource) -> Result<Parse
     Ok(Parsed {
         agent: Agent::Defined(Box::new(Definition {
             public,
+            steps: reading.steps,
             tools,
             rules: reading.rules,
         })),

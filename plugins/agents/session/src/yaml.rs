@@ -29,7 +29,8 @@ pub(crate) struct Member {
 pub(crate) enum Node {
     Nothing,
     Flag(bool),
-    Number,
+    /// Whole and not below zero, or another one.
+    Number(Option<u64>),
     Text(String),
     List(Vec<Placed>),
     Map(Vec<Member>),
@@ -80,7 +81,7 @@ impl Node {
         match self {
             Node::Nothing => "nothing",
             Node::Flag(_) => "`true` or `false`",
-            Node::Number => "a number",
+            Node::Number(_) => "a number",
             Node::Text(_) => "a text",
             Node::List(_) => "a list",
             Node::Map(_) => "keys and values",
@@ -130,16 +131,16 @@ impl<'de> Visitor<'de> for Reader {
         Ok(Node::Flag(flag))
     }
 
-    fn visit_i64<E>(self, _number: i64) -> Result<Node, E> {
-        Ok(Node::Number)
+    fn visit_i64<E>(self, number: i64) -> Result<Node, E> {
+        Ok(Node::Number(number.try_into().ok()))
     }
 
-    fn visit_u64<E>(self, _number: u64) -> Result<Node, E> {
-        Ok(Node::Number)
+    fn visit_u64<E>(self, number: u64) -> Result<Node, E> {
+        Ok(Node::Number(Some(number)))
     }
 
     fn visit_f64<E>(self, _number: f64) -> Result<Node, E> {
-        Ok(Node::Number)
+        Ok(Node::Number(None))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Node, E> {

@@ -135,8 +135,14 @@ impl Projection {
                         running_tool(&call.name, call.arguments.clone(), ToolStatus::Pending);
                     self.replace_body(invocation.as_str(), ItemBody::Tool(tool), &at(), edits);
                 }
+                // Calls that it had begun and was not to make.
+                let answer = self.places.get(entry.as_str()).copied();
+                self.discard(answer.map(|place| place + 1), edits);
             }
-            EventBody::AnswerDiscarded { entry } => self.discard(entry.as_str(), edits),
+            EventBody::AnswerDiscarded { entry } => {
+                let answer = self.places.get(entry.as_str()).copied();
+                self.discard(answer, edits);
+            }
             EventBody::ToolStarted {
                 invocation,
                 tool,
@@ -308,20 +314,19 @@ impl Projection {
         }
     }
 
-    /// A request that is tried again: the answer and the calls that it had begun go.
-    fn discard(&mut self, id: &str, edits: &mut Vec<Edit>) {
-        let Some(from) = self.places.get(id).copied() else {
-            return;
-        };
+    /// The answers and calls that were begun from this place on and will not come go.
+    fn discard(&mut self, from: Option<usize>, edits: &mut Vec<Edit>) {
+        let Some(from) = from else { return };
         for index in (from..self.items.len()).rev() {
-            let streaming = matches!(
+            let begun = matches!(
                 &self.items[index].body,
-                ItemBody::Tool(ToolItem {
-                    status: ToolStatus::Streaming,
-                    ..
-                })
+                ItemBody::Assistant { done: false, .. }
+                    | ItemBody::Tool(ToolItem {
+                        status: ToolStatus::Streaming,
+                        ..
+                    })
             );
-            if index == from || streaming {
+            if begun {
                 let gone = self.items.remove(index);
                 self.places.remove(&gone.id);
                 edits.push(Edit::Remove { index });

@@ -140,6 +140,31 @@ fn models_are_read_in_both_spellings_and_a_word_alone_is_passed_over_with_a_note
 }
 
 #[test]
+fn the_steps_of_a_turn_are_limited_in_the_words_of_any_program() {
+    for (keys, steps) in [
+        ("steps: 12", Some(12)),
+        ("maxSteps: 1", Some(1)),
+        ("max_steps: 4294967295", Some(u32::MAX)),
+        ("maxTurns: 3", Some(3)),
+        ("description: x", None),
+    ] {
+        let (definition, notes) = defined(&head(keys));
+        let read = definition.steps.map(std::num::NonZeroU32::get);
+        assert_eq!((read, notes.len()), (steps, 0), "{keys}");
+    }
+    for (keys, part) in [
+        ("steps: 0", "whole number from 1"),
+        ("steps: -1", "whole number from 1"),
+        ("steps: 1.5", "whole number from 1"),
+        ("steps: 4294967296", "whole number from 1"),
+        ("steps: many", "takes a number, and here is a text"),
+    ] {
+        let wrong = read(&head(keys)).unwrap_err();
+        assert!(wrong.message.contains(part), "{keys}: {}", wrong.message);
+    }
+}
+
+#[test]
 fn keys_of_other_programs_are_named_and_passed_over() {
     let (definition, notes) = defined(&head(
         "color: red\npermissionMode: acceptEdits\ntemperature: 0.2",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bezel_session_types::{
     AssistantContent, AssistantMessage, ImageContent, Message, ModelRequest, ThinkingLevel,
-    UserContent,
+    ToolChoice, UserContent,
 };
 use genai::Headers;
 use genai::chat::{
@@ -48,6 +48,9 @@ pub(super) fn write(
         .with_reasoning_effort(effort)
         .with_stream_header_timeout(idle_timeout)
         .with_stream_read_timeout(idle_timeout);
+    if options.tool_choice == ToolChoice::None && !request.tools.is_empty() {
+        chat_options = chat_options.with_tool_choice(genai::chat::ToolChoice::None);
+    }
     if request.model.model_id.contains("claude") {
         chat_options = chat_options.with_cache_control(CacheControl::Ephemeral);
     }

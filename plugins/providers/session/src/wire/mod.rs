@@ -17,7 +17,7 @@ use std::borrow::Cow;
 
 use bezel_session_types::{
     AssistantMessage, ImageContent, Message, ModelRequest, ResultContent, ThinkingLevel,
-    ToolResultMessage,
+    ToolChoice, ToolResultMessage,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,6 +47,11 @@ impl Outgoing<'_> {
 
     pub(crate) fn level(&self) -> ThinkingLevel {
         self.request.options.thinking
+    }
+
+    /// Whether the model has to be told to call none of the tools that it is told of.
+    pub(crate) fn forbids_tools(&self) -> bool {
+        self.request.options.tool_choice == ToolChoice::None && !self.request.tools.is_empty()
     }
 
     /// Whether the same model wrote `message`: only then does its provider take its reasoning back.

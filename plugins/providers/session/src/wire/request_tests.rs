@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bezel_session_types::{
     AssistantContent, AssistantMessage, InvocationId, Message, ModelRef, ModelRequest,
-    RequestOptions, ResultContent, StopReason, ThinkingLevel, ToolCall, ToolResultMessage, Usage,
-    UserMessage,
+    RequestOptions, ResultContent, StopReason, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition,
+    ToolResultMessage, Usage, UserMessage,
 };
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ fn request(model: &str, level: ThinkingLevel, messages: Vec<Message>) -> ModelRe
             thinking: level,
             max_output: Some(1000),
             cache_key: Some("k".into()),
+            ..RequestOptions::default()
         },
     }
 }
@@ -66,6 +67,49 @@ fn fields(body: &Value, names: &[&str]) -> Value {
         .iter()
         .filter_map(|name| Some((name.to_string(), body.get(name)?.clone())));
     Value::Object(found.collect())
+}
+
+#[test]
+fn a_model_that_is_to_answer_without_tools_is_told_so_in_each_format_and_told_of_them_all_the_same()
+{
+    for (kind, place, none) in [
+        (ProviderKind::OpenAi, "/tool_choice", json!("none")),
+        (ProviderKind::OpenAiResponses, "/tool_choice", json!("none")),
+        (
+            ProviderKind::Anthropic,
+            "/tool_choice",
+            json!({ "type": "none" }),
+        ),
+        (
+            ProviderKind::Gemini,
+            "/toolConfig/functionCallingConfig/mode",
+            json!("NONE"),
+        ),
+    ] {
+        let config = ProviderConfig::of_kind("p", kind);
+        let said = vec![Message::User(UserMessage::text("hi"))];
+        let mut request = request("m", ThinkingLevel::Off, said);
+        let tool = ToolDefinition {
+            name: "look".into(),
+            description: "Looks.".into(),
+            parameters: Arc::new(json!({ "type": "object" })),
+        };
+        let choice = |request: &ModelRequest| {
+            let body = body_of(&config, request, true);
+            let tools = body.get("tools").is_some();
+            (tools, body.pointer(place).cloned())
+        };
+        request.options.tool_choice = ToolChoice::None;
+        assert_eq!(
+            choice(&request),
+            (false, None),
+            "{kind:?}: nothing to forbid"
+        );
+        request.tools = Arc::new([tool]);
+        assert_eq!(choice(&request), (true, Some(none)), "{kind:?}");
+        request.options.tool_choice = ToolChoice::Auto;
+        assert_eq!(choice(&request), (true, None), "{kind:?}");
+    }
 }
 
 #[test]

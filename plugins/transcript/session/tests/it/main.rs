@@ -216,6 +216,34 @@ async fn a_tool_call_is_one_item_from_its_first_letter_to_its_result() {
 }
 
 #[tokio::test]
+async fn a_call_that_an_answer_had_begun_and_was_not_to_make_goes_with_the_answers_end() {
+    let (session, transcript, cx) = transcript(Vec::new()).await;
+    let entry = EntryId::new("a");
+    session.agent.emit(EventBody::AnswerStarted {
+        entry: entry.clone(),
+        model: model(),
+    });
+    session.agent.emit(EventBody::ToolCallStarted {
+        entry: entry.clone(),
+        index: 0,
+        tool: "bash".into(),
+    });
+    let state = transcript.state();
+    let begun = state.wait_for(&cx, |state| tool(state, 1).is_some());
+    begun.await.unwrap();
+    let said = AssistantContent::Text {
+        text: "Here I am.".into(),
+    };
+    session.agent.emit(EventBody::AnswerEnded {
+        entry,
+        message: Arc::new(answer(vec![said])),
+        invocations: Vec::new(),
+    });
+    let ended = state.wait_for(&cx, |state| text_of(state, 0) == Some("Here I am."));
+    assert_eq!(ended.await.unwrap().items.len(), 1);
+}
+
+#[tokio::test]
 async fn a_discarded_answer_leaves_no_item_and_a_retry_begins_anew() {
     let (session, transcript, cx) = transcript(Vec::new()).await;
     let (first, second) = (EntryId::new("first"), EntryId::new("second"));

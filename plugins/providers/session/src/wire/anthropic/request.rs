@@ -25,6 +25,8 @@ struct Body<'a> {
     system: Vec<Block<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice>,
     messages: Vec<Turn<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
@@ -39,6 +41,13 @@ enum Thinking {
     Enabled { budget_tokens: u64 },
     Adaptive { display: &'static str },
     Disabled,
+}
+
+/// Which tools may be called; any where nothing is said.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Choice {
+    None,
 }
 
 #[derive(Serialize)]
@@ -168,6 +177,7 @@ pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error
         max_tokens,
         system,
         tools: tools.as_deref(),
+        tool_choice: outgoing.forbids_tools().then_some(Choice::None),
         messages,
         thinking,
         output_config: effort.map(|effort| OutputConfig {

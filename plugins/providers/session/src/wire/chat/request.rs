@@ -22,6 +22,8 @@ struct Body<'a> {
     messages: Vec<ChatMessage<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -164,6 +166,7 @@ pub(crate) fn body(
         model: outgoing.model_id(),
         messages: messages(outgoing, dialect),
         tools: tools.as_deref(),
+        tool_choice: outgoing.forbids_tools().then_some("none"),
         stream: true,
         stream_options: dialect.asks_for_usage.then_some(StreamOptions {
             include_usage: true,

@@ -25,6 +25,8 @@ struct Body<'a> {
     contents: Vec<Turn<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig>,
     generation_config: GenerationConfig,
 }
 
@@ -94,6 +96,17 @@ struct Declaration<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct ToolConfig {
+    function_calling_config: FunctionCalling,
+}
+
+#[derive(Serialize)]
+struct FunctionCalling {
+    mode: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct GenerationConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
@@ -134,6 +147,9 @@ pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error
         }),
         contents: contents(outgoing),
         tools: tools.as_deref(),
+        tool_config: outgoing.forbids_tools().then_some(ToolConfig {
+            function_calling_config: FunctionCalling { mode: "NONE" },
+        }),
         generation_config: GenerationConfig {
             max_output_tokens: request.options.max_output,
             thinking_config: thinking(outgoing),

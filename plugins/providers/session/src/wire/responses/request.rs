@@ -21,6 +21,8 @@ struct Body<'a> {
     input: Vec<Item<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     include: &'static [&'static str],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,6 +113,7 @@ pub(crate) fn body(outgoing: &Outgoing<'_>) -> Result<Vec<u8>, serde_json::Error
         instructions: &request.system,
         input: input(outgoing),
         tools: tools.as_deref(),
+        tool_choice: outgoing.forbids_tools().then_some("none"),
         // Models that do not reason refuse to include what they do not have.
         include: if outgoing.steering.reasons() {
             &["reasoning.encrypted_content"]

@@ -186,6 +186,64 @@ async fn a_background_subagent_tells_its_end_in_a_message_that_enters_the_conver
     assert!(parent.contains("There are 42."), "{parent}");
 }
 
+/// A parent whose child works in the background until the file `go` is there, in a worker that is killed meanwhile
+/// and comes again when the session is opened. Returns what the parent's conversation tells in the end.
+async fn told_after_a_kill(child: impl Fn(&str) -> Turn + Send + Sync + 'static) -> String {
+    let command = "echo x >> marks; until [ -e go ]; do sleep 0.05; done";
+    let script = Script::respond(move |call| {
+        let told = call.parts().any(|part| {
+            matches!(part, SeenPart::Text(text) if text.contains("in the background has ended"))
+        });
+        match (is_child(call), result(call)) {
+            (true, None) => Turn::tool_calls([("bash", json!({ "command": command }))]),
+            (true, Some(result)) => child(&result),
+            (false, None) => {
+                Turn::tool_calls([("subagent", subagent(json!({ "background": true })))])
+            }
+            (false, Some(_)) if told => Turn::text("I was told."),
+            (false, Some(_)) => Turn::text("I go on."),
+        }
+    });
+    let server = FakeModelServer::start(script).await.unwrap();
+    let home = home_with(&server, WireFormat::OpenAiChat, "openai");
+    home.run(&["run", "how many files?"]).succeeded();
+    let marks = home.project().join("marks");
+    eventually("the child's command", || marks.exists().then_some(()));
+    let worker = home.workers()[0];
+    signal(worker, Signal::SIGKILL);
+    eventually("the worker's end", || (!home.workers().contains(&worker)).then_some(()));
+    std::fs::write(home.project().join("go"), "").unwrap();
+    home.run(&["run", "--continue", "and now?"]).succeeded();
+    let parent = sessions(&home)
+        .iter()
+        .find(|session| !session["parent_id"].is_string())
+        .and_then(|session| session["session_id"].as_str().map(str::to_owned))
+        .unwrap();
+    let told = eventually("what the parent was told", || {
+        let shown = home.run(&["session", "show", &parent]).succeeded().stdout.clone();
+        shown.contains("I was told.").then_some(shown)
+    });
+    let ends = told.matches("in the background has ended").count();
+    assert_eq!(ends, 1, "it is told once: {told}");
+    assert_eq!(std::fs::read_to_string(&marks).unwrap(), "x\n");
+    told
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_background_subagent_whose_worker_is_killed_goes_on_and_tells_what_it_came_to() {
+    let told = told_after_a_kill(|_| Turn::text("There are 42.")).await;
+    assert!(told.contains("There are 42."), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_background_subagent_that_fails_after_its_worker_was_killed_tells_that_it_failed() {
+    let told = told_after_a_kill(|_| Turn::status(400).saying("no such thing")).await;
+    assert!(
+        told.contains("could not go on") && told.contains("no such thing"),
+        "{told}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subagent_runs_as_the_agent_that_is_named_and_an_unknown_one_is_refused_with_those_there_are()
  {

@@ -3,7 +3,7 @@
 //! A subagent is a session of its own, a child of the one that calls: it is listed, opened, read and answered like
 //! any session.
 
-use bezel_session_types::SessionId;
+use bezel_session_types::{OperationId, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,9 @@ pub struct SubagentDetails {
     /// Whether the caller went on without waiting.
     #[serde(default)]
     pub background: bool,
+    /// The child's operation that does it; absent before the child has taken its prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_id: Option<OperationId>,
     /// Tool calls that it has made for this call.
     #[serde(default)]
     pub tool_calls: u32,

@@ -1,12 +1,11 @@
 //! Children that nobody waits for: when one has ended, a message says so.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bezel_api_session::{Lane, LaneError, PromptError, SessionContext, SessionTree};
 use bezel_context::{Context, Spawner};
 use bezel_session_types::{
-    CommandId, Delivery, Entry, EntryBody, InvocationId, Message, SessionId, UserMessage,
+    CommandId, Delivery, Entry, EntryBody, InvocationId, Message, UserMessage,
 };
 use bezel_subagent_contract::{SubagentDetails, TOOL};
 use serde::Deserialize;
@@ -61,18 +60,15 @@ pub(crate) async fn take_up(cx: SessionContext, subagents: Arc<Subagents>) {
     {
         return;
     }
-    match subagents
-        .sessions
-        .children(&background, subagents.sessions.own())
-        .await
-    {
+    let sessions = &subagents.sessions;
+    let children = match sessions.children(&background, sessions.own()).await {
         Ok(children) if children.is_empty() => return,
-        Ok(_) => {}
+        Ok(children) => children,
         Err(error) => {
             tracing::warn!(%error, "background subagents of an earlier process cannot be looked for");
             return;
         }
-    }
+    };
     let left = match untold(&cx.agent.tree()).await {
         Ok(left) => left,
         Err(error) => {
@@ -80,19 +76,18 @@ pub(crate) async fn take_up(cx: SessionContext, subagents: Arc<Subagents>) {
             return;
         }
     };
-    for (invocation, child) in left {
-        let asked = Asked {
-            invocation,
-            child,
-            operation: None,
-        };
+    for asked in left {
+        // A copy of a conversation tells of children that are another session's.
+        if !children.iter().any(|child| child.session_id == asked.child) {
+            continue;
+        }
         wait_for(Arc::clone(&subagents), cx.agent.main(), asked, cx.spawner());
     }
 }
 
 /// The calls of the conversation that began a child in the background and whose end no message tells.
-async fn untold(tree: &SessionTree) -> Result<HashMap<InvocationId, SessionId>, LaneError> {
-    let mut begun: HashMap<InvocationId, SessionId> = HashMap::new();
+async fn untold(tree: &SessionTree) -> Result<Vec<Asked>, LaneError> {
+    let mut begun: Vec<Asked> = Vec::new();
     let mut told: Vec<String> = Vec::new();
     let mut before = None;
     loop {
@@ -105,14 +100,14 @@ async fn untold(tree: &SessionTree) -> Result<HashMap<InvocationId, SessionId>, 
             _ => break,
         }
     }
-    begun.retain(|invocation, _| {
-        let heading = heading(invocation);
+    begun.retain(|asked| {
+        let heading = heading(&asked.invocation);
         !told.iter().any(|text| text.starts_with(&heading))
     });
     Ok(begun)
 }
 
-fn note(entry: &Entry, begun: &mut HashMap<InvocationId, SessionId>, told: &mut Vec<String>) {
+fn note(entry: &Entry, begun: &mut Vec<Asked>, told: &mut Vec<String>) {
     let EntryBody::Message { message } = &entry.body else {
         return;
     };
@@ -120,7 +115,11 @@ fn note(entry: &Entry, begun: &mut HashMap<InvocationId, SessionId>, told: &mut 
         Message::ToolResult(result) if result.tool == TOOL && !result.is_error => {
             let details = SubagentDetails::deserialize(&result.details).ok();
             if let Some(details) = details.filter(|details| details.background) {
-                begun.insert(result.invocation_id.clone(), details.session_id);
+                begun.push(Asked {
+                    invocation: result.invocation_id.clone(),
+                    child: details.session_id,
+                    operation: details.operation_id,
+                });
             }
         }
         Message::User(message) if message.synthetic => told.push(message.to_text()),

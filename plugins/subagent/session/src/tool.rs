@@ -53,7 +53,7 @@ pub(crate) struct Subagents {
 pub(crate) struct Asked {
     pub(crate) invocation: InvocationId,
     pub(crate) child: SessionId,
-    /// The operation that does it; none where an earlier process knew.
+    /// The operation that does it; none where a result of an earlier version does not say.
     pub(crate) operation: Option<OperationId>,
 }
 
@@ -236,16 +236,18 @@ impl Subagents {
             self.sessions.wait(cx, &asked.child).await?;
             return Ok(None);
         };
-        let mut attempts = 0;
+        let (mut attempts, mut waited) = (0, false);
         loop {
             let outcome = self.sessions.outcome(cx, &asked.child, operation).await;
             attempts += 1;
             match outcome {
                 Ok(ended) => return Ok(Some(ended.outcome)),
-                // It ended so long ago that the child does not remember it.
+                // It ended so long ago that the child does not remember it, or the child does not run yet what the
+                // end of its process cut off.
+                Err(SessionsError::Lane(LaneError::UnknownOperation(_))) if waited => return Ok(None),
                 Err(SessionsError::Lane(LaneError::UnknownOperation(_))) => {
                     self.sessions.wait(cx, &asked.child).await?;
-                    return Ok(None);
+                    waited = true;
                 }
                 // Its host went away meanwhile: it is taken up again.
                 Err(SessionsError::Lane(_)) if attempts < ATTEMPTS && !cx.is_cancelled() => {}
@@ -349,6 +351,7 @@ impl SubagentTool {
                 agent: arguments.agent.clone(),
                 status: SubagentStatus::Waiting,
                 background: arguments.background(),
+                operation_id: None,
                 tool_calls: 0,
                 last_tool: None,
             },
@@ -358,6 +361,7 @@ impl SubagentTool {
         let id = &invocation.invocation_id;
         if arguments.background() {
             let asked = subagents.ask(cx, id, &child, &arguments.prompt).await?;
+            shown.details.operation_id.clone_from(&asked.operation);
             background::wait_for(
                 Arc::clone(subagents),
                 subagents.lane.clone(),
@@ -397,6 +401,7 @@ impl SubagentTool {
         };
         let id = &invocation.invocation_id;
         let asked = subagents.ask(cx, id, child, &arguments.prompt).await?;
+        shown.details.operation_id.clone_from(&asked.operation);
         shown.status(SubagentStatus::Running);
         let ended = match subagents.sessions.events(child) {
             Some(events) => tokio::select! {

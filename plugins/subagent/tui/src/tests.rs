@@ -15,6 +15,7 @@ fn details(status: SubagentStatus) -> Value {
         agent: Some("explore".into()),
         status,
         background: false,
+        operation_id: None,
         tool_calls: 12,
         last_tool: Some("grep".into()),
     };

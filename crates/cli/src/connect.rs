@@ -97,11 +97,11 @@ pub async fn join_chosen(
         return join(cx, paths).await;
     };
     let server = RemoteServer::open(paths, url, ReachOptions::default())?;
-    join_elsewhere(cx, server.connect()?, server.credential()?).await
+    join_once(cx, server.connect()?, server.credential()?).await
 }
 
-/// Connects to a server on another machine. Nobody here can start one, so that the first attempt decides.
-pub async fn join_elsewhere(
+/// Connects to a server that nobody here can start, on another machine or in this process: the first attempt decides.
+pub async fn join_once(
     cx: &Context,
     connect: Arc<dyn Connect>,
     credential: Credential,

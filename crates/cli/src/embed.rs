@@ -9,7 +9,7 @@ use crate::{manifest, setup, standalone};
 
 pub use crate::additions::{Additions, Told};
 pub use crate::config::{Given, Permission};
-pub use crate::connect::{JoinError, Joined, join_through};
+pub use crate::connect::{JoinError, Joined, join_once};
 pub use crate::manifest::STAND_IN;
 pub use crate::paths::{Paths, PathsError};
 pub use crate::scratch::Scratch;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bezel_cli::embed::{Joined, Scratch, Standalone, join_through};
+use bezel_cli::embed::{Joined, Scratch, Standalone, join_once};
 use bezel_context::{Context, Spawner, TaskScope};
 use bezel_rpc::{Connect, Credential, ServiceClient};
 use bezel_session_types::{ModelRef, PermissionMode, SessionId};
@@ -63,10 +63,10 @@ pub(crate) struct Parts {
 }
 
 impl Shared {
-    /// A connection of its own.
+    /// A connection of its own. Hosts that cannot be reached have ended for good.
     pub(crate) async fn join(&self) -> Result<Joined, Error> {
         let (connect, credential) = (Arc::clone(&self.connect), self.credential.clone());
-        Ok(join_through(&Context::background(), connect, credential).await?)
+        Ok(join_once(&Context::background(), connect, credential).await?)
     }
 }
 

@@ -12,7 +12,7 @@ use bezel_session_types::ModelRef;
 use crate::arguments::AttachArguments;
 use crate::commands::open::{chosen, show};
 use crate::commands::run::{runtime, tell};
-use crate::connect::{hello, join_elsewhere};
+use crate::connect::{hello, join_once};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::remote::{ReachOptions, RemoteServer};
 use crate::setup::Setup;
@@ -59,7 +59,7 @@ pub fn run(arguments: AttachArguments) -> Outcome {
         // Once before the interface: what is wrong is then said on a plain terminal.
         let connect = server.connect().map_err(Failure::failed)?;
         let credential = server.credential().map_err(Failure::failed)?;
-        let joined = join_elsewhere(&cx, connect, credential).await;
+        let joined = join_once(&cx, connect, credential).await;
         joined.map_err(Failure::failed)?.leave().await;
         Ok::<_, Failure>(())
     })?;

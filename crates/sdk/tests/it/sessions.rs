@@ -156,8 +156,11 @@ async fn what_a_stopped_instance_had_is_gone_and_what_is_asked_of_it_fails_with_
     no_thread_is_left().await;
     assert!(!home.exists(), "{} is left", home.display());
     assert_eq!(project.path().read_dir().unwrap().count(), 0);
+    let asked = Instant::now();
     let error = session.prompt("Go.").await.unwrap_err();
     assert!(matches!(error, PromptError::Connection(_)), "{error}");
+    let took = asked.elapsed();
+    assert!(took < Duration::from_secs(5), "it waited for {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

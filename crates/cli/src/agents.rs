@@ -10,7 +10,7 @@ use crate::config::{Config, Sources, TrustStore, project_of};
 use crate::failure::{Failure, Outcome};
 
 /// Why `--agent` was refused.
-pub const OF_NEW_SESSIONS: &str = "--agent belongs to a new session; one that goes on keeps its agent until /agent chooses another";
+const OF_NEW_SESSIONS: &str = "--agent belongs to a new session; one that goes on keeps its agent until /agent chooses another";
 
 /// Where definitions are.
 #[derive(Debug, Clone, Default)]
@@ -58,13 +58,39 @@ fn project_directory(directory: &Path) -> Option<PathBuf> {
     None
 }
 
+/// Refuses an agent that is named for a session that is there already.
+pub fn check_is_new(named: Option<&str>, is_new: bool) -> Outcome<()> {
+    match named.is_some() && !is_new {
+        true => Err(Failure::usage(anyhow!(OF_NEW_SESSIONS))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses what a new session cannot begin with here. Returns what a person should know of the definitions that
+/// there are.
+pub fn check_start(
+    sources: &Sources,
+    config: &Config,
+    named: Option<&str>,
+    is_new: bool,
+) -> Outcome<Vec<String>> {
+    let places = places(sources)?;
+    let catalogue = bezel_dist_session::agents(&places.directories);
+    if is_new {
+        check(&catalogue, beginning(config, named))?;
+    }
+    let untrusted = places.untrusted.as_deref().map(untrusted_notice);
+    let problems = catalogue.problems().iter().map(warning);
+    Ok(untrusted.into_iter().chain(problems).collect())
+}
+
 /// The agent that a new session here begins with: the named one, else the configured one.
 pub fn beginning<'a>(config: &'a Config, named: Option<&'a str>) -> &'a str {
     named.or(config.agent.as_deref()).unwrap_or(DEFAULT_AGENT)
 }
 
 /// Whether a person's session can begin with this agent.
-pub fn check(catalogue: &AgentCatalogue, name: &str) -> Outcome<()> {
+fn check(catalogue: &AgentCatalogue, name: &str) -> Outcome<()> {
     let Some(agent) = catalogue.get(name) else {
         let near = catalogue.suggestion(name);
         let near = near.map(|near| format!(" (did you mean {near}?)"));

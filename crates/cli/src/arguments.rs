@@ -210,6 +210,9 @@ pub struct AttachArguments {
     /// The model of a new session, as PROVIDER::MODEL
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
+    /// The agent of a new session, one of the server's machine; the configured one there, else `build`, when left out
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
     /// The directory of the server's machine to work in; relative to the workspace where this client is bound to one
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<String>,

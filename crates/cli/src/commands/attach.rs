@@ -9,11 +9,13 @@ use bezel_host_tui::{Launch, LaunchSession};
 use bezel_rpc::Credential;
 use bezel_session_types::ModelRef;
 
-use crate::arguments::AttachArguments;
+use crate::agents;
+use crate::arguments::{AttachArguments, WhichSession};
 use crate::commands::open::{chosen, show};
 use crate::commands::run::{runtime, tell};
 use crate::connect::{hello, join_once};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::manifest::Chosen;
 use crate::remote::{ReachOptions, RemoteServer};
 use crate::setup::Setup;
 
@@ -30,6 +32,8 @@ pub fn run(arguments: AttachArguments) -> Outcome {
         .map(str::parse::<ModelRef>)
         .transpose()
         .map_err(Failure::usage)?;
+    let is_new = arguments.which == WhichSession::default();
+    agents::check_is_new(arguments.agent.as_deref(), is_new)?;
     let options = ReachOptions {
         ca: arguments.ca,
         allow_insecure: arguments.allow_insecure,
@@ -86,10 +90,15 @@ pub fn run(arguments: AttachArguments) -> Outcome {
         session,
         ..Launch::default()
     };
+    // Which agents there are, the server's machine knows.
+    let chosen = Chosen {
+        agent: arguments.agent,
+        ..chosen(&loaded, model, None)
+    };
     show(
         &setup,
         &loaded.config,
-        &chosen(&loaded, model, None),
+        &chosen,
         launch,
         server.connect().map_err(Failure::failed)?,
         server.credential().map_err(Failure::failed)?,

@@ -37,7 +37,6 @@ pub fn run(arguments: OpenArguments) -> Outcome {
     let answers = keys::anything_answers(&loaded.config, &environment())
         || setup.paths.credentials().exists();
     let plain = arguments == OpenArguments::default();
-    let places = agents::places(&setup.sources(Vec::new()))?;
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let meant = match (plain, answers) {
             (false, _) => "these options are for",
@@ -65,19 +64,15 @@ pub fn run(arguments: OpenArguments) -> Outcome {
         (None, false) => LaunchSession::New,
     };
     let is_new = matches!(session, LaunchSession::New);
-    if arguments.agent.is_some() && !is_new {
-        return Err(Failure::usage(anyhow!(agents::OF_NEW_SESSIONS)));
-    }
-    if is_new {
-        let catalogue = bezel_dist_session::agents(&places.directories);
-        let begins = agents::beginning(&loaded.config, arguments.agent.as_deref());
-        agents::check(&catalogue, begins)?;
-    }
+    let agent = arguments.agent.as_deref();
+    agents::check_is_new(agent, is_new)?;
+    let sources = setup.sources(Vec::new());
+    let notices = agents::check_start(&sources, &loaded.config, agent, is_new)?;
     if let Some(file) = &loaded.untrusted {
         tell(&untrusted_notice(file));
     }
-    if let Some(directory) = &places.untrusted {
-        tell(&agents::untrusted_notice(directory));
+    for notice in notices {
+        tell(&notice);
     }
     // A new session that nothing answers but the tour begins with it.
     let prompt = match session {

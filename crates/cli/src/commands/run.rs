@@ -60,23 +60,14 @@ pub fn run(arguments: RunArguments) -> Outcome {
         return Err(Failure::usage(anyhow!(what)));
     }
     let is_new = arguments.which == WhichSession::default();
-    if arguments.agent.is_some() && !is_new {
-        return Err(Failure::usage(anyhow!(agents::OF_NEW_SESSIONS)));
-    }
+    let agent = arguments.agent.as_deref();
+    agents::check_is_new(agent, is_new)?;
     let prompt = prompt(&arguments.prompt)?;
     let options = options(&setup, &loaded, &arguments, prompt)?;
     if here {
-        let places = agents::places(&setup.sources(Vec::new()))?;
-        let catalogue = bezel_dist_session::agents(&places.directories);
-        if is_new {
-            let begins = agents::beginning(&loaded.config, arguments.agent.as_deref());
-            agents::check(&catalogue, begins)?;
-        }
-        if let Some(directory) = &places.untrusted {
-            tell(&agents::untrusted_notice(directory));
-        }
-        for problem in catalogue.problems() {
-            tell(&agents::warning(problem));
+        let sources = setup.sources(Vec::new());
+        for notice in agents::check_start(&sources, &loaded.config, agent, is_new)? {
+            tell(&notice);
         }
     }
     if let Some(file) = &loaded.untrusted {

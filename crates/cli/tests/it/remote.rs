@@ -71,7 +71,7 @@ impl Drop for Serving {
     }
 }
 
-const ANYWHERE: &[&str] = &["--listen", "127.0.0.1:0"];
+pub const ANYWHERE: &[&str] = &["--listen", "127.0.0.1:0"];
 
 /// Every byte in the files under `directory`.
 fn everything(directory: &std::path::Path) -> String {

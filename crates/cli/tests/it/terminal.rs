@@ -10,6 +10,7 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use serde_json::json;
 
 use crate::home::{Home, eventually};
+use crate::remote::{ANYWHERE, Serving};
 use crate::runs::{chat, home_with};
 use crate::subagents::{is_child, result};
 
@@ -148,6 +149,38 @@ async fn a_person_asks_reads_the_answer_resizes_leaves_and_comes_back() {
     again.wait_for("say something");
     again.wait_for("A short answer.");
     assert_eq!(again.leave(), 0);
+}
+
+/// Waits until there is one session, and says which agent it runs.
+fn agent_of_the_session(home: &Home) -> serde_json::Value {
+    eventually("the session", || {
+        let listed = home.run(&["session", "list", "--json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed.succeeded().stdout).unwrap();
+        let session = listed.as_array().unwrap().first()?;
+        Some(session["agent"].clone())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_that_is_named_when_the_interface_opens_is_the_new_sessions_here_and_elsewhere() {
+    let (_server, home) = home().await;
+    let mut here = Terminal::open(&home, &["--agent", "plan"]);
+    here.wait_for("Ask for a change");
+    assert_eq!(agent_of_the_session(&home), "plan");
+    assert_eq!(here.leave(), 0);
+    home.run(&["server", "stop"]).succeeded();
+    let (serving, away) = (Serving::start(&home, ANYWHERE), Home::new());
+    let directory = home.project().display().to_string();
+    let attach = ["attach", &serving.url, "--code", &serving.code, "--agent"];
+    away.run(&[&attach[..], &["plan", "--continue"]].concat())
+        .failed(2, "belongs to a new session");
+    let more = ["plan", "--cwd", &directory];
+    let mut elsewhere = Terminal::open(&away, &[&attach[..], &more].concat());
+    elsewhere.wait_for("no sessions yet");
+    elsewhere.type_in("\x1b");
+    elsewhere.wait_for("Ask for a change");
+    assert_eq!(agent_of_the_session(&home), "plan");
+    assert_eq!(elsewhere.leave(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,22 +9,22 @@ use crate::{SessionError, SessionSummary};
 
 /// Takes sessions in, packs, checks and measures them. None of it starts a worker. Files are named by absolute
 /// paths of the server's machine, by clients of that machine alone.
-#[service("session-upkeep", version = "1.0")]
+#[service("session-upkeep", version = "1.1")]
 pub trait SessionUpkeep {
     /// Takes the session in a file in as a new one: an export of Bezel, or a session file of pi, Claude Code or
     /// Codex. The file is left as it is.
     #[scope(operate)]
     async fn import(&self, cx: &Context, options: ImportSession) -> Result<Imported, SessionError>;
 
-    /// Writes a session into a new file, whether something runs in it or not: all of it with its saved output, or
-    /// what can be read of it.
+    /// Writes a session into a new file, whether something runs in it or not: all of it with its saved output, which
+    /// is what is written where no format is named, or what can be read of it.
     #[scope(operate)]
     async fn export(
         &self,
         cx: &Context,
         session_id: SessionId,
         file: String,
-        format: ExportFormat,
+        format: Option<ExportFormat>,
     ) -> Result<(), SessionError>;
 
     /// Looks whether a session is whole. Reads all of it and writes nothing.

@@ -310,20 +310,25 @@ async fn files_are_for_clients_of_the_same_machine_alone() {
             &cx,
             id.clone(),
             "/there/out".into(),
-            bezel_session_types::ExportFormat::Bezel,
+            Some(bezel_session_types::ExportFormat::Markdown),
         )
         .await
         .unwrap();
-    assert_eq!(host.fleet.files().exported.len(), 1);
+    // A client of the first version names no format.
+    upkeep
+        .export(&cx, id.clone(), "/there/whole".into(), None)
+        .await
+        .unwrap();
+    let formats: Vec<_> = {
+        let files = host.fleet.files();
+        files.exported.iter().map(|(.., format)| *format).collect()
+    };
+    use bezel_session_types::ExportFormat::{Bezel, Markdown};
+    assert_eq!(formats, [Markdown, Bezel]);
     let imported = upkeep.import(&cx, import.clone()).await.unwrap();
     assert_eq!(imported.session.workspace_name, "two");
     let relative = upkeep
-        .export(
-            &cx,
-            id.clone(),
-            "out".into(),
-            bezel_session_types::ExportFormat::Bezel,
-        )
+        .export(&cx, id.clone(), "out".into(), None)
         .await
         .unwrap_err();
     assert!(format!("{relative:?}").contains("absolute"), "{relative:?}");
@@ -335,12 +340,7 @@ async fn files_are_for_clients_of_the_same_machine_alone() {
         format!(
             "{:?}",
             upkeep
-                .export(
-                    &cx,
-                    id.clone(),
-                    "/x".into(),
-                    bezel_session_types::ExportFormat::Bezel
-                )
+                .export(&cx, id.clone(), "/x".into(), None)
                 .await
                 .unwrap_err()
         ),

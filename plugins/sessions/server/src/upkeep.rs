@@ -96,7 +96,7 @@ impl SessionUpkeep for UpkeepService {
         cx: &Context,
         session_id: SessionId,
         file: String,
-        format: ExportFormat,
+        format: Option<ExportFormat>,
     ) -> Result<(), SessionError> {
         local(cx)?;
         let session = self
@@ -105,6 +105,8 @@ impl SessionUpkeep for UpkeepService {
             .map_err(words::error)?;
         let file = absolute("the file", file)?;
         let id = &session.session_id;
+        // As it was before there was a choice.
+        let format = format.unwrap_or_default();
         let exported = self.upkeep.export(cx, id, file, format).await;
         exported.map_err(words::error)
     }

@@ -36,7 +36,7 @@ pub(super) async fn export(
     let file = absolute(&file)?;
     let upkeep: SessionUpkeepClient = link.server().use_service();
     upkeep
-        .export(cx, id.clone(), text(&file)?, format)
+        .export(cx, id.clone(), text(&file)?, Some(format))
         .await
         .map_err(failed)?;
     let mut out = io::stdout();

@@ -42,6 +42,7 @@ pub struct FakeSession {
     pub server: ServiceTable,
     /// What the facets offer to presentations.
     pub table: ServiceTable,
+    tree: Arc<tree::Alone>,
     assembled: Assembled,
     client: Link,
     up: Link,
@@ -90,12 +91,12 @@ impl FakeSession {
         let providers = Registry::new(ProviderSet::default());
         let prompt = Registry::new(SystemPrompt::default());
         let lifecycle = Lifecycle::default();
+        let backend = Arc::new(agent::Backend(Arc::clone(&agent)));
+        let tree = Arc::new(tree::Alone::new(Arc::clone(&backend) as Arc<_>));
         let parts = SessionParts {
-            backend: Arc::new(agent::Backend(Arc::clone(&agent))),
+            backend,
             lifecycle: lifecycle.clone(),
-            tree: Arc::new(tree::Alone::new(Arc::new(agent::Backend(Arc::clone(
-                &agent,
-            ))))),
+            tree: Arc::clone(&tree) as Arc<_>,
             server: up.server(),
             connection: up.connection(),
             table: table.clone(),
@@ -142,12 +143,18 @@ impl FakeSession {
             prompt,
             server,
             table,
+            tree,
             assembled,
             client,
             up,
             _acceptors: [up_acceptor, client_acceptor],
             _tasks: tasks,
         })
+    }
+
+    /// Has these children live in the session's process, and no other. They do nothing.
+    pub fn host_children(&self, children: &[&str]) {
+        self.tree.host(children);
     }
 
     /// Resolves once the presentation's connection stands, for tests that begin with a call.

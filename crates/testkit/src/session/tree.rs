@@ -28,6 +28,20 @@ impl Alone {
             hosted: watch::Sender::new(Arc::from([own])),
         }
     }
+
+    /// Says that the session under test has these children beside it, and no other. They do nothing.
+    pub(super) fn host(&self, children: &[&str]) {
+        let own = self.agent.identity().session_id.clone();
+        let child = |(place, id): (usize, &&str)| HostedSession {
+            session_id: SessionId::new(*id),
+            parent_id: Some(own.clone()),
+            number: place as u64 + 1,
+        };
+        let children: Vec<HostedSession> = children.iter().enumerate().map(child).collect();
+        self.hosted.send_modify(|hosted| {
+            *hosted = hosted[..1].iter().cloned().chain(children).collect();
+        });
+    }
 }
 
 impl TreeBackend for Alone {

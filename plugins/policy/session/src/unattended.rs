@@ -19,26 +19,29 @@ pub(crate) fn retire_when_unattended(
         return;
     };
     let mut activity = cx.agent.main().activity();
-    let (own, hosted) = (cx.session.own().clone(), cx.session.hosted());
+    let (own, mut hosted) = (cx.session.own().clone(), cx.session.hosted());
     cx.spawner().spawn("unattended session", async move {
         loop {
             let busy =
                 *attachments.borrow_and_update() > 0 || !activity.borrow_and_update().is_idle();
-            let quiet = async {
+            let unneeded = async {
                 match busy {
                     true => std::future::pending().await,
                     false => tokio::time::sleep(after).await,
                 }
+                let alone = hosted.wait_for(|hosted| {
+                    let mut parents = hosted.iter().map(|session| session.parent_id.as_ref());
+                    parents.all(|parent| parent != Some(&own))
+                });
+                alone.await.is_ok()
             };
             tokio::select! {
                 changed = attachments.changed() => if changed.is_err() { return },
                 changed = activity.changed() => if changed.is_err() { return },
-                () = quiet => {
-                    let hosts = hosted.borrow().iter().any(|session| session.parent_id.as_ref() == Some(&own));
-                    if hosts {
-                        continue;
+                unneeded = unneeded => {
+                    if unneeded {
+                        retirement.retire("unattended and idle");
                     }
-                    retirement.retire("unattended and idle");
                     return;
                 }
             }

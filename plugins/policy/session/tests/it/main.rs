@@ -45,6 +45,31 @@ async fn an_unattended_worker_ends_once_nothing_ran_for_the_configured_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_hosts_a_child_stays_and_ends_with_the_last_one_where_its_own_time_is_over() {
+    let session = session(json!({ "idle_exit_minutes": 2 }), vec!["session.retire"]).await;
+    session.host_children(&["one", "two"]);
+    tokio::time::sleep(std::time::Duration::from_secs(290)).await;
+    session.host_children(&["two"]);
+    tokio::time::sleep(std::time::Duration::from_secs(290)).await;
+    assert_eq!(session.agent.retired(), None, "a child keeps the worker");
+    session.host_children(&[]);
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    assert!(session.agent.retired().is_some(), "nobody needs it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_leaves_does_not_shorten_the_time_of_its_worker() {
+    let session = session(json!({ "idle_exit_minutes": 2 }), vec!["session.retire"]).await;
+    session.host_children(&["one"]);
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    session.host_children(&[]);
+    tokio::time::sleep(std::time::Duration::from_secs(59)).await;
+    assert_eq!(session.agent.retired(), None);
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert!(session.agent.retired().is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_the_grant_no_plugin_can_end_a_worker() {
     let session = session(json!({ "idle_exit_minutes": 1 }), vec![]).await;
     tokio::time::sleep(std::time::Duration::from_secs(3600)).await;

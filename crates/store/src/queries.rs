@@ -1,5 +1,6 @@
 //! What can be read from a session database.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use bezel_session_types::{
@@ -131,6 +132,36 @@ impl<'connection> Queries<'connection> {
             entries.remove(0);
         }
         Ok(Page { entries, more })
+    }
+
+    /// Hands over the entries of the path to `tip`, the oldest first. Each is read once, so many at a time, and nothing
+    /// is read of the entries beside the path.
+    pub fn each_of_path<E: From<ReadError>>(
+        &self,
+        tip: &EntryId,
+        at_once: NonZeroUsize,
+        mut take: impl FnMut(Entry) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let places = "WITH RECURSIVE walk (seq, parent) AS (
+                SELECT seq, parent FROM entries WHERE id = ?1
+                UNION ALL
+                SELECT entries.seq, entries.parent FROM walk JOIN entries ON entries.seq = walk.parent)
+            SELECT seq FROM walk ORDER BY seq";
+        let places: Vec<i64> = self.rows(places, params![tip.as_str()], |row| row.get(0))?;
+        let page = format!(
+            "WITH RECURSIVE walk (seq, parent) AS (
+                SELECT seq, parent FROM entries WHERE seq = ?1
+                UNION ALL
+                SELECT entries.seq, entries.parent FROM walk JOIN entries ON entries.seq = walk.parent
+                LIMIT ?2)
+            SELECT {ENTRY_COLUMNS} FROM walk JOIN entries ON entries.seq = walk.seq ORDER BY entries.seq"
+        );
+        for places in places.chunks(at_once.get()) {
+            let (last, count) = (places.last(), places.len() as i64);
+            let entries = self.rows(&page, params![last, count], read_entry)?;
+            entries.into_iter().try_for_each(&mut take)?;
+        }
+        Ok(())
     }
 
     /// The first `limit` entries that come after `after` on the path to `tip`, where the path goes through

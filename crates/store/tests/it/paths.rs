@@ -1,7 +1,11 @@
 //! Paths through any tree, page by page.
 
+use std::num::NonZeroUsize;
+
 use bezel_session_types::EntryId;
+use bezel_store::ReadError;
 use proptest::prelude::*;
+use rusqlite::Connection;
 
 use crate::support::{Place, append};
 
@@ -51,6 +55,14 @@ proptest! {
                 found.extend(page.entries.into_iter().rev().map(|entry| entry.id.as_str().to_owned()));
             }
             prop_assert_eq!(&found, &expected);
+            let mut whole = Vec::new();
+            let (tip, at_once) = (EntryId::new(name(tip)), NonZeroUsize::new(limit).unwrap());
+            store.read(|queries| queries.each_of_path(&tip, at_once, |entry| -> Result<(), ReadError> {
+                whole.push(entry.id.as_str().to_owned());
+                Ok(())
+            })).unwrap();
+            expected.reverse();
+            prop_assert_eq!(whole, expected);
         }
     }
 
@@ -99,4 +111,32 @@ proptest! {
         }
         prop_assert_eq!(found, (0..count).map(name).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_path_is_read_without_what_is_beside_it() {
+    let place = Place::new();
+    let store = place.open();
+    for (id, parent) in [
+        ("a", None),
+        ("b", Some("a")),
+        ("left", Some("a")),
+        ("c", Some("b")),
+    ] {
+        store.commit(append(id, parent)).unwrap();
+    }
+    let other = Connection::open(&place.path).unwrap();
+    let bend = "UPDATE entries SET body = '{' WHERE id = 'left'";
+    assert_eq!(other.execute(bend, []).unwrap(), 1);
+    assert!(store.read(|queries| queries.entries_after(0, 9)).is_err());
+    let mut path = Vec::new();
+    let read = store.read(|queries| {
+        let tip = EntryId::new("c");
+        queries.each_of_path(&tip, NonZeroUsize::MIN, |entry| -> Result<(), ReadError> {
+            path.push(entry.id.as_str().to_owned());
+            Ok(())
+        })
+    });
+    read.unwrap();
+    assert_eq!(path, ["a", "b", "c"]);
 }

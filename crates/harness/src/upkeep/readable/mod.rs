@@ -4,17 +4,17 @@ mod markdown;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::io::Write;
+use std::num::NonZeroUsize;
 
-use bezel_session_types::{Entry, EntryId, LaneName};
+use bezel_session_types::{Entry, LaneName};
 use bezel_store::{PackageFacts, Queries, WriteOutError};
 use serde_json::json;
 
 pub(super) use markdown::markdown;
 
 /// Entries read at once: a session may be larger than memory.
-const PAGE: usize = 256;
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(256).expect("it is above zero");
 
 /// One line of JSON about the session, then one for each entry of the whole tree in the order of writing, in the
 /// shape of [`Entry`].
@@ -47,7 +47,7 @@ fn each(
 ) -> Result<(), WriteOutError> {
     let mut after = 0;
     loop {
-        let page = queries.entries_after(after, PAGE)?;
+        let page = queries.entries_after(after, AT_ONCE.get())?;
         let Some(last) = page.last() else {
             return Ok(());
         };
@@ -58,36 +58,13 @@ fn each(
     }
 }
 
-/// The sequence numbers of the main lane's path, ascending. An entry comes after its parent, so this is its order.
-fn path(queries: &Queries<'_>) -> Result<Vec<u64>, WriteOutError> {
-    let Some(mut at) = queries.tip(&LaneName::main())? else {
-        return Ok(Vec::new());
-    };
-    let mut places: HashMap<EntryId, (u64, Option<EntryId>)> = HashMap::new();
-    each(queries, |entry| {
-        places.insert(entry.id, (entry.seq, entry.parent));
-        Ok(())
-    })?;
-    let mut path = Vec::new();
-    while let Some((seq, parent)) = places.remove(&at) {
-        path.push(seq);
-        match parent {
-            Some(parent) => at = parent,
-            None => break,
-        }
-    }
-    path.reverse();
-    Ok(path)
-}
-
 /// Hands over the entries of the main lane's path, the oldest first.
 fn each_of_path(
     queries: &Queries<'_>,
-    mut take: impl FnMut(Entry) -> Result<(), WriteOutError>,
+    take: impl FnMut(Entry) -> Result<(), WriteOutError>,
 ) -> Result<(), WriteOutError> {
-    let path = path(queries)?;
-    each(queries, |entry| match path.binary_search(&entry.seq) {
-        Ok(_) => take(entry),
-        Err(_) => Ok(()),
-    })
+    match queries.tip(&LaneName::main())? {
+        Some(tip) => queries.each_of_path(&tip, AT_ONCE, take),
+        None => Ok(()),
+    }
 }

@@ -1,8 +1,9 @@
 //! Where everything comes together: who wants something of the files waits here for their turn.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bezel_api_session::{Lane, ToolApproval};
@@ -20,8 +21,12 @@ use crate::rewinder::{Failure, Rewinder, Setting};
 use crate::turns::Touch;
 use crate::view;
 
-/// How long a call waits for what is recorded before and after it: what is late must not hold it up.
+/// How long a call waits for what is recorded before and after it, the wait for the turn included: what is late must
+/// not hold it up.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What is said of a checkpoint that was late.
+const TOO_LATE: &str =
+    "a checkpoint took longer than 20 seconds; there are none until the session is opened again";
 /// How long late work may take to stop.
 const GRACE: Duration = Duration::from_secs(3);
 /// How often a sign of life is left.
@@ -39,8 +44,18 @@ pub(crate) struct Desk {
     rewinder: Arc<AsyncMutex<Slot>>,
     /// Whether a call is open.
     recording: watch::Sender<bool>,
+    // A plain mutex: held to note or take, never across an await.
+    late: Mutex<HashMap<InvocationId, Late>>,
     /// Held while the conversation and what is staged are brought together.
     pub(crate) settling: AsyncMutex<()>,
+}
+
+/// What of a call was waited for in vain and is written down as not known when the call is settled.
+enum Late {
+    /// The files before it, in the turn of this message.
+    Before(EntryId),
+    /// What it has changed.
+    After,
 }
 
 enum Slot {
@@ -86,6 +101,7 @@ impl Desk {
             setting,
             rewinder: Arc::new(AsyncMutex::new(Slot::Closed)),
             recording: watch::Sender::new(false),
+            late: Mutex::default(),
             settling: AsyncMutex::default(),
         }
     }
@@ -137,7 +153,7 @@ impl Desk {
             Ok(Ok(Err(error))) => self.problem(&error.to_string()),
             Ok(Err(_)) => {
                 drop(stop);
-                self.give_up(&message).await;
+                self.give_up(&call.invocation, &message).await;
             }
             // The run is being interrupted: the tool will not run.
             Err(_) => {}
@@ -151,8 +167,9 @@ impl Desk {
         }
         let stop = StopOnDrop::default();
         let flag = Arc::clone(&stop.0);
+        let ended = call.clone();
         let end = self.with(move |rewinder| {
-            rewinder.end_call(&call, &flag)?;
+            rewinder.end_call(&ended, &flag)?;
             Ok(rewinder.is_recording())
         });
         match tokio::time::timeout(PATIENCE, end).await {
@@ -160,18 +177,31 @@ impl Desk {
                 self.recording.send_replace(is_recording);
             }
             Ok(Err(error)) => self.problem(&error.to_string()),
-            // It is told to stop, and writes down that this is not known.
-            Err(_) => self.problem("what a call changed took longer than 20 seconds to record"),
+            Err(_) => {
+                // What has begun is told to stop, and writes down that this is not known; where others had the turn
+                // all the time, nothing has begun.
+                drop(stop);
+                self.late().insert(call, Late::After);
+                self.problem("what a call changed took longer than 20 seconds to record");
+            }
         }
     }
 
     /// A call is settled: where it never ran, what changes from now on is not its work.
     pub(crate) async fn settled(&self, call: InvocationId) {
+        let late = self.late().remove(&call);
+        if let Some(Late::Before(message)) = late {
+            return note_missing(&mut *self.rewinder.lock().await, &message);
+        }
         if !*self.recording.borrow() {
             return;
         }
         let withdrawn = self.with(move |rewinder| {
-            rewinder.withdraw(&call)?;
+            match late {
+                // Nobody waits any more: it says that it is not known.
+                Some(_) => rewinder.end_call(&call, &Arc::new(AtomicBool::new(true)))?,
+                None => rewinder.withdraw(&call)?,
+            }
             Ok(rewinder.is_recording())
         });
         match withdrawn.await {
@@ -316,21 +346,23 @@ impl Desk {
     }
 
     /// A checkpoint was late: this turn has none, and no more are tried, so that not every turn waits.
-    async fn give_up(&self, message: &EntryId) {
+    async fn give_up(&self, call: &InvocationId, message: &EntryId) {
         self.recording.send_replace(false);
-        let reason = "a checkpoint took longer than 20 seconds; there are none until the session is opened again";
-        self.unavailable(reason);
-        self.problem(reason);
-        // The late work has been told to stop. Where even that takes long, it is known of the turn later.
-        let Ok(mut slot) = tokio::time::timeout(GRACE, self.rewinder.lock()).await else {
-            return;
-        };
-        if let Slot::Open(rewinder) = &mut *slot
-            && let Err(error) = rewinder.give_up(message, reason)
-        {
-            tracing::warn!(%error, "it could not be written down that a checkpoint is missing");
+        self.unavailable(TOO_LATE);
+        self.problem(TOO_LATE);
+        // The late work has been told to stop. Where even that takes long, it is written down when the call is
+        // settled.
+        match tokio::time::timeout(GRACE, self.rewinder.lock()).await {
+            Ok(mut slot) => note_missing(&mut slot, message),
+            Err(_) => {
+                let late = Late::Before(message.clone());
+                self.late().insert(call.clone(), late);
+            }
         }
-        *slot = Slot::Off(reason.to_owned());
+    }
+
+    fn late(&self) -> MutexGuard<'_, HashMap<InvocationId, Late>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unavailable(&self, reason: &str) {
@@ -349,6 +381,16 @@ impl Desk {
             state.problem = Some(problem.to_owned());
         });
     }
+}
+
+/// Writes down that the checkpoint of this message's turn is missing, and makes no more.
+fn note_missing(slot: &mut Slot, message: &EntryId) {
+    if let Slot::Open(rewinder) = slot
+        && let Err(error) = rewinder.give_up(message, TOO_LATE)
+    {
+        tracing::warn!(%error, "it could not be written down that a checkpoint is missing");
+    }
+    *slot = Slot::Off(TOO_LATE.to_owned());
 }
 
 /// What a call may change, as the tool itself says of it. One that does not say may change anything, and so may
@@ -426,3 +468,6 @@ impl Drop for StopOnDrop {
         self.0.store(true, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,10 @@ use bezel_context::Context;
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::{ModelRef, SessionId};
 use bezel_sessions_contract::{
-    Archived, CreateSession, LaunchEnvironment, ListSessions, PermissionMode,
-    SessionDirectoryClient, SessionError, SessionManagementClient, SessionSummary,
+    Archived, CreateSession, LaunchEnvironment, ListSessions, PartError, PermissionMode,
+    SessionDirectoryClient, SessionError, SessionManagementClient, SessionSummary, by_part,
+    list_all,
 };
-
-/// Sessions that are asked for at once.
-const PAGE: u32 = 500;
 
 /// Which session a run works in.
 #[derive(Debug, Clone)]
@@ -51,8 +49,7 @@ pub enum SelectError {
     Call(#[from] CallError<SessionError>),
 }
 
-/// The session whose id begins or ends with `part`, archived or not. Ids are ordered by time: those of one minute
-/// begin alike and end differently.
+/// The session whose id begins or ends with `part`, archived or not.
 pub async fn find_session(
     cx: &Context,
     link: &Link,
@@ -63,52 +60,24 @@ pub async fn find_session(
         children: true,
         ..ListSessions::default()
     };
-    one_of(&list_sessions(cx, link, every).await?, part)
+    let sessions = list_sessions(cx, link, every).await?;
+    let found = by_part(&sessions, part).map_err(|error| match error {
+        PartError::Unknown => SelectError::Unknown(part.to_owned()),
+        PartError::Ambiguous(ids) => SelectError::Ambiguous {
+            part: part.to_owned(),
+            ids: ids.iter().map(ToString::to_string).collect(),
+        },
+    });
+    found.cloned()
 }
 
 /// All sessions that `query` asks for, the newest change first, over as many pages as it takes.
 pub async fn list_sessions(
     cx: &Context,
     link: &Link,
-    mut query: ListSessions,
+    query: ListSessions,
 ) -> Result<Vec<SessionSummary>, CallError<SessionError>> {
-    let directory: SessionDirectoryClient = link.server().use_service();
-    let mut sessions: Vec<SessionSummary> = Vec::new();
-    query.limit = Some(PAGE);
-    loop {
-        let page = directory.list(cx, query.clone()).await?;
-        sessions.extend(page.sessions);
-        query.after = page.next;
-        if query.after.is_none() {
-            return Ok(sessions);
-        }
-    }
-}
-
-fn one_of(sessions: &[SessionSummary], part: &str) -> Result<SessionSummary, SelectError> {
-    let exact = sessions
-        .iter()
-        .find(|session| session.session_id.as_str() == part);
-    if let Some(session) = exact {
-        return Ok(session.clone());
-    }
-    let fits = |session: &&SessionSummary| {
-        let id = session.session_id.as_str();
-        !part.is_empty() && (id.starts_with(part) || id.ends_with(part))
-    };
-    let mut found = sessions.iter().filter(fits);
-    match (found.next(), found.next()) {
-        (Some(session), None) => Ok(session.clone()),
-        (None, _) => Err(SelectError::Unknown(part.to_owned())),
-        (Some(_), Some(_)) => Err(SelectError::Ambiguous {
-            part: part.to_owned(),
-            ids: sessions
-                .iter()
-                .filter(fits)
-                .map(|session| session.session_id.to_string())
-                .collect(),
-        }),
-    }
+    list_all(cx, &link.server().use_service(), query).await
 }
 
 /// The newest session of a directory.
@@ -152,57 +121,5 @@ pub(crate) async fn choose(
             };
             Ok((management.create(cx, options).await?, true))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bezel_context::WorkspaceId;
-    use bezel_sessions_contract::SessionStatus;
-
-    use super::*;
-
-    fn directory(ids: &[&str]) -> Vec<SessionSummary> {
-        let session = |id: &&str| SessionSummary {
-            session_id: SessionId::new(*id),
-            title: String::new(),
-            workspace_id: WorkspaceId::new("w"),
-            workspace_name: "w".into(),
-            status: SessionStatus::Idle,
-            parent_id: None,
-            agent: None,
-            model: None,
-            created_at: String::new(),
-            updated_at: String::new(),
-            archived_at: None,
-        };
-        ids.iter().map(session).collect()
-    }
-
-    #[test]
-    fn the_beginning_or_the_end_of_an_id_is_enough_where_it_is_the_only_one() {
-        let sessions = directory(&["abc", "abd", "ab", "x"]);
-        assert_eq!(one_of(&sessions, "bd").unwrap().session_id.as_str(), "abd");
-        assert!(matches!(
-            one_of(&sessions, "ab2"),
-            Err(SelectError::Unknown(_))
-        ));
-        assert_eq!(one_of(&sessions, "abc").unwrap().session_id.as_str(), "abc");
-        assert_eq!(one_of(&sessions, "x").unwrap().session_id.as_str(), "x");
-        assert_eq!(one_of(&sessions, "ab").unwrap().session_id.as_str(), "ab");
-        assert!(
-            one_of(&sessions, "a")
-                .unwrap_err()
-                .to_string()
-                .contains("3 sessions")
-        );
-        assert!(matches!(
-            one_of(&sessions, "q"),
-            Err(SelectError::Unknown(_))
-        ));
-        assert!(matches!(
-            one_of(&sessions, ""),
-            Err(SelectError::Unknown(_))
-        ));
     }
 }

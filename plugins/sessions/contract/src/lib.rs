@@ -18,6 +18,7 @@
 
 mod children;
 mod listing;
+mod look_up;
 mod record;
 mod upkeep;
 
@@ -38,6 +39,7 @@ pub use children::{
     ChildEnd, ChildStart, ChildrenState, CreateChild, SessionChildren, SessionChildrenClient,
 };
 pub use listing::{Archived, ListSessions, SessionPage};
+pub use look_up::{PartError, by_part, list_all};
 pub use record::{CommitReport, SessionRecord, SessionRecordClient, WorkerRecord};
 pub use upkeep::{ImportSession, Imported, SessionUpkeep, SessionUpkeepClient};
 

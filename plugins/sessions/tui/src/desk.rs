@@ -10,8 +10,9 @@ use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
 use bezel_session_types::{ModelRef, SessionId};
 use bezel_sessions_contract::{
     Archived, CreateSession, DirectoryState, ForkError, ForkRequest, LaunchEnvironment,
-    ListSessions, PermissionMode, RenewError, RenewRequest, Renewal, SessionDirectoryClient,
-    SessionError, SessionForkClient, SessionManagementClient, SessionProcessClient, SessionSummary,
+    ListSessions, PartError, PermissionMode, RenewError, RenewRequest, Renewal,
+    SessionDirectoryClient, SessionError, SessionForkClient, SessionManagementClient,
+    SessionProcessClient, SessionSummary, by_part, list_all,
 };
 use serde::Deserialize;
 use tokio::sync::Notify;
@@ -338,13 +339,18 @@ impl Desk {
                     self.create(cx).await?;
                 }
             },
-            LaunchSession::Id(prefix) => {
-                let known = sessions.ready(cx).await?;
-                let found = match find(&known.sessions, prefix) {
-                    Err(OpenError::Unknown(_)) => find(&self.archived(cx).await?, prefix),
-                    found => found,
+            LaunchSession::Id(part) => {
+                let every = ListSessions {
+                    archived: Archived::Include,
+                    children: true,
+                    ..ListSessions::default()
                 };
-                self.open(cx, found?).await?;
+                let known = list_all(cx, directory, every).await?;
+                let found = by_part(&known, part).map_err(|error| match error {
+                    PartError::Unknown => OpenError::Unknown(part.clone()),
+                    PartError::Ambiguous(_) => OpenError::Ambiguous(part.clone()),
+                })?;
+                self.open(cx, found.session_id.clone()).await?;
             }
             LaunchSession::Pick => {
                 sessions.ready(cx).await?;
@@ -497,21 +503,4 @@ impl Desk {
 
 fn is_quiet(chat: &ChatState) -> bool {
     chat.activity == Activity::Idle && chat.queue.is_empty() && chat.last.is_none()
-}
-
-/// The session whose id begins or ends so.
-fn find(sessions: &[SessionSummary], part: &str) -> Result<SessionId, OpenError> {
-    let exact = sessions
-        .iter()
-        .find(|session| session.session_id.as_str() == part);
-    let fits = |session: &&SessionSummary| {
-        let id = session.session_id.as_str();
-        id.starts_with(part) || id.ends_with(part)
-    };
-    let mut found = sessions.iter().filter(fits);
-    match (exact, found.next(), found.next()) {
-        (Some(session), ..) | (None, Some(session), None) => Ok(session.session_id.clone()),
-        (None, Some(_), Some(_)) => Err(OpenError::Ambiguous(part.to_owned())),
-        (None, None, _) => Err(OpenError::Unknown(part.to_owned())),
-    }
 }

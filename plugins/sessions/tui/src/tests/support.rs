@@ -111,12 +111,22 @@ impl SessionDirectory for Fake {
     async fn list(&self, _cx: &Context, query: ListSessions) -> Result<SessionPage, SessionError> {
         let archived = self.0.archived.lock().unwrap().clone();
         let listed = self.0.state.get().sessions.clone();
+        let sessions = match query.archived {
+            Archived::Only => archived,
+            Archived::Exclude => listed,
+            Archived::Include => {
+                // One a page: who wants all goes through them.
+                let mut all = listed.into_iter().chain(archived);
+                let place = query.after.map_or(0, |after| after.parse().unwrap());
+                let page = SessionPage {
+                    sessions: all.by_ref().skip(place).take(1).collect(),
+                    next: all.next().map(|_| (place + 1).to_string()),
+                };
+                return Ok(page);
+            }
+        };
         Ok(SessionPage {
-            sessions: match query.archived {
-                Archived::Only => archived,
-                Archived::Exclude => listed,
-                Archived::Include => listed.into_iter().chain(archived).collect(),
-            },
+            sessions,
             next: None,
         })
     }

@@ -243,3 +243,121 @@ impl Connection {
         Poll::Pending
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bezel_context::{ClientId, Principal, Scopes, TaskScope, Workspaces};
+    use bytes::Bytes;
+    use tokio::sync::Notify;
+
+    use super::super::outbox::Drained;
+    use super::*;
+    use crate::limits::Limits;
+    use crate::provider::ServiceTable;
+
+    /// Bytes of each answer: so many in one batch are twice what an outbox holds.
+    const ANSWER: usize = 64 * 1024;
+
+    fn frame(payload: usize) -> Frame {
+        Frame {
+            header: Header::new(Kind::Ping).encode(),
+            payload: Bytes::from(vec![b' '; payload]),
+        }
+    }
+
+    /// A peer that has asked for all of it at once, and waits.
+    struct Asked(usize);
+
+    impl FrameSource for Asked {
+        fn poll_recv(&mut self, _: &mut Poller<'_>) -> Poll<Result<Option<Frame>, TransportError>> {
+            match self.0.checked_sub(1) {
+                Some(left) => {
+                    self.0 = left;
+                    Poll::Ready(Ok(Some(frame(0))))
+                }
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    /// A peer that reads as fast as it is written to.
+    struct Reads {
+        written: usize,
+        all: usize,
+        most: Arc<AtomicUsize>,
+        done: Arc<Notify>,
+    }
+
+    impl FrameSink for Reads {
+        fn poll_drain(
+            &mut self,
+            outbox: &Outbox,
+            poller: &mut Poller<'_>,
+        ) -> Poll<Result<(), TransportError>> {
+            self.most.fetch_max(outbox.waiting(), Ordering::Relaxed);
+            let mut batch = VecDeque::new();
+            loop {
+                match outbox.poll_drain(&mut batch, poller) {
+                    Poll::Ready(Drained::Frames) => self.written += batch.drain(..).count(),
+                    Poll::Ready(Drained::End) => return Poll::Ready(Ok(())),
+                    Poll::Ready(Drained::Overflow(bytes)) => {
+                        return Poll::Ready(Err(TransportError::Overflow(bytes)));
+                    }
+                    Poll::Pending => break,
+                }
+            }
+            if self.written == self.all {
+                self.done.notify_one();
+            }
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_that_are_there_at_once_are_written_before_they_fill_the_outbox() {
+        let (most, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let outgoing = Outbox::new();
+        let sink = Reads {
+            written: 0,
+            all: READ_BATCH,
+            most: Arc::clone(&most),
+            done: Arc::clone(&done),
+        };
+        let mut connection = Connection::new(Transport {
+            incoming: Box::new(Asked(READ_BATCH)),
+            outgoing: outgoing.clone(),
+            sink: Some(Box::new(sink)),
+            keepalive: None,
+        });
+        let tasks = TaskScope::new();
+        let peer = Principal {
+            client: ClientId::new("c"),
+            owner: "me".into(),
+            workspaces: Workspaces::All,
+            scopes: Scopes::all(),
+            credential: None,
+        };
+        let provider = Provider::new(
+            ServiceTable::new(),
+            outgoing.clone(),
+            tasks.spawner(),
+            Limits::default(),
+            peer,
+            Vec::new(),
+        );
+        let answer = |_: Frame| {
+            let sent = outgoing.send(frame(ANSWER));
+            sent.map_err(|_| End::Transport(TransportError::Overflow(outgoing.waiting())))
+        };
+        tokio::select! {
+            end = connection.run(&provider, answer) => panic!("{end}"),
+            () = done.notified() => {}
+        }
+        let most = most.load(Ordering::Relaxed);
+        assert!(most < ANSWERED + 2 * ANSWER, "{most} bytes waited");
+    }
+}

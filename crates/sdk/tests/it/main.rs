@@ -6,6 +6,7 @@
 )]
 
 mod refusals;
+mod secrets;
 mod sessions;
 mod tools;
 mod world;

@@ -14,11 +14,14 @@ pub async fn model(turns: impl IntoIterator<Item = Turn>) -> FakeModelServer {
     FakeModelServer::start(Script::new(turns)).await.unwrap()
 }
 
+/// The key of the fake model.
+pub const KEY: &str = "sk-very-secret";
+
 /// An instance with a throwaway home whose model is the fake one.
 pub fn bezel(model: &FakeModelServer) -> Builder {
     let provider = Provider::new("local", "openai")
         .base_url(&model.base_url(WireFormat::OpenAiChat))
-        .key("sk-very-secret")
+        .key(KEY)
         .model("m", 100_000);
     Bezel::builder()
         .provider(provider)

@@ -205,6 +205,16 @@ pub fn tell(manifest: &mut Manifest, id: &str, typed: Value) {
     entry.config = Value::Object(all);
 }
 
+/// Tells a plugin what no configuration changes.
+pub fn insist(manifest: &mut Manifest, id: &str, said: Value) {
+    tell(manifest, id, said.clone());
+    if let (Some(entry), Value::Object(said)) = (manifest.entry_mut(id), said)
+        && let Value::Object(all) = &mut entry.config
+    {
+        all.extend(said);
+    }
+}
+
 fn retain_policy(manifest: &mut Manifest, keep: impl Fn(&str) -> bool) {
     let Some(entry) = manifest.entry_mut("policy") else {
         return;
@@ -315,6 +325,31 @@ mod tests {
             json!({ "model": { "provider": "a", "model_id": "b" }, "thinking": "high", "chosen": false, "configured_providers": [] })
         );
         assert!(server.entry("models").unwrap().config.is_null());
+    }
+
+    #[test]
+    fn what_is_insisted_on_goes_before_the_configuration_and_leaves_the_rest() {
+        let mut config = config();
+        let own = [
+            ("mode".to_owned(), json!("full")),
+            ("x".to_owned(), json!(1)),
+        ];
+        let settings = PluginSettings {
+            enabled: true,
+            config: own.into(),
+        };
+        config.plugins.insert("permissions".into(), settings);
+        let mut manifest = session(&config, &Paths::under("/b".into()), &Chosen::default());
+        insist(
+            &mut manifest,
+            "permissions",
+            json!({ "mode": "plan", "above": [] }),
+        );
+        let permissions = &manifest.entry("permissions").unwrap().config;
+        assert_eq!(
+            *permissions,
+            json!({ "mode": "plan", "above": [], "x": 1, "rules": [], "approvals": "/b/data/approvals.json" })
+        );
     }
 
     #[test]

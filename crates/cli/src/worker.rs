@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -134,16 +135,25 @@ async fn host(process: &Process, start: WorkerStart, tree: WorkerTree) -> Outcom
     };
     let config = config::load(&sources, manifest::plugins)?.config;
     let agents = agents::places(&sources)?;
+    let above = above(&sources, &start.above)?;
     create_private(&start.output).map_err(Failure::failed)?;
+    let mode = start.permission_mode;
     let chosen = Chosen {
         model: start.model,
         thinking: start.thinking_level,
         agent: start.agent,
-        permission_mode: start.permission_mode,
+        permission_mode: mode,
     };
     let mut manifest = manifest::session(&config, paths, &chosen);
     let directories = json!({ "directories": agents.directories });
     manifest::tell(&mut manifest, "agents", directories);
+    if start.parent_id.is_some() {
+        // Its own place does not say how it is bound.
+        let (rules, agents): (Vec<Value>, Vec<Value>) = above.into_iter().unzip();
+        let said = json!({ "mode": mode, "above": rules });
+        manifest::insist(&mut manifest, "permissions", said);
+        manifest::insist(&mut manifest, "agents", json!({ "above": agents }));
+    }
     let project = config::project_file(&start.directory);
     let project = project.unwrap_or_else(|| start.directory.join(".bezel/config.toml"));
     // What the policy compares when somebody opens the session later.
@@ -188,6 +198,32 @@ async fn host(process: &Process, start: WorkerStart, tree: WorkerTree) -> Outcom
         tracing::warn!(target: "bezel", %problem, "a contribution is not in place");
     }
     Ok(session)
+}
+
+/// What holds where the sessions above a session work, for the permissions and for the agents.
+fn above(sources: &Sources, directories: &[PathBuf]) -> Outcome<Vec<(Value, Value)>> {
+    let mut known: BTreeMap<&PathBuf, (Value, Value)> = BTreeMap::new();
+    let mut above = Vec::new();
+    for directory in directories {
+        let said = match known.get(directory) {
+            Some(said) => said.clone(),
+            None => {
+                let sources = Sources {
+                    directory: Some(directory.clone()),
+                    ..sources.clone()
+                };
+                let config = config::load(&sources, manifest::plugins)?.config;
+                let agents = agents::places(&sources)?;
+                let rules = json!({ "directory": directory, "rules": config.permissions.rules });
+                let agents =
+                    json!({ "directories": agents.directories, "configured": config.agent });
+                (rules, agents)
+            }
+        };
+        known.insert(directory, said.clone());
+        above.push(said);
+    }
+    Ok(above)
 }
 
 /// Ends a session host in order.

@@ -52,6 +52,9 @@ pub struct WorkerStart {
     /// The agent that it runs; none while the configured one serves.
     #[serde(default)]
     pub agent: Option<String>,
+    /// Where the sessions above it work, the root's first: what holds there binds it too. None for a root.
+    #[serde(default)]
+    pub above: Vec<PathBuf>,
 }
 
 impl fmt::Debug for WorkerStart {
@@ -191,6 +194,7 @@ mod tests {
             permission_mode: PermissionMode::Plan,
             parent_id: Some(SessionId::new("root")),
             agent: Some("explore".into()),
+            above: vec!["/project".into()],
         }
     }
 

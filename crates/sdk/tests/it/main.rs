@@ -5,6 +5,7 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+mod children;
 mod refusals;
 mod secrets;
 mod sessions;

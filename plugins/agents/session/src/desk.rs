@@ -13,7 +13,8 @@ use bezel_rpc::StateCell;
 use bezel_session_types::SessionId;
 use bezel_sessions_contract::SessionSummary;
 
-use crate::files::{self, AgentDirectory, Catalogue};
+use crate::facet::AgentsAbove;
+use crate::files::{self, Catalogue};
 use crate::standing::{Bound, Standing};
 
 /// The agent that a session runs where nobody has chosen one.
@@ -21,9 +22,9 @@ pub const DEFAULT: &str = "build";
 
 /// The agent of one session.
 pub(crate) struct Desk {
-    directories: Vec<AgentDirectory>,
-    /// The agent of sessions that have chosen none.
-    default: String,
+    here: AgentsAbove,
+    /// What holds where the sessions above work, the root's first; what is not said is as it is here.
+    places: Vec<AgentsAbove>,
     is_child: bool,
     cell: StateCell<AgentsState>,
     outlets: OnceLock<Outlets>,
@@ -36,6 +37,8 @@ pub(crate) struct Desk {
 /// What is known.
 struct Known {
     catalogue: Arc<Catalogue>,
+    /// Those of the places above.
+    elsewhere: Vec<Arc<Catalogue>>,
     /// What is on record for this session.
     chosen: Option<String>,
     /// The same of the sessions above, the root's first; none while nobody has said it.
@@ -53,21 +56,22 @@ pub(crate) struct Outlets {
 impl Desk {
     /// Reads the definitions. Blocks for as long as that takes.
     pub(crate) fn new(
-        directories: Vec<AgentDirectory>,
-        default: Option<String>,
+        here: AgentsAbove,
+        places: Vec<AgentsAbove>,
         chosen: Option<String>,
         is_child: bool,
         cell: StateCell<AgentsState>,
     ) -> Self {
-        let catalogue = Arc::new(files::read(&directories));
+        let (catalogue, elsewhere) = read(&here, &places);
         let desk = Desk {
-            directories,
-            default: default.unwrap_or_else(|| DEFAULT.to_owned()),
+            here,
+            places,
             is_child,
             cell,
             outlets: OnceLock::new(),
             known: Mutex::new(Known {
                 catalogue,
+                elsewhere,
                 chosen,
                 above: (!is_child).then(Vec::new),
             }),
@@ -110,19 +114,24 @@ impl Desk {
     /// What binds this session now.
     pub(crate) fn standing(&self) -> Standing {
         let known = self.known();
-        let bound = |name: &Option<String>| {
-            let name = name.as_deref().unwrap_or(&self.default);
-            match known.catalogue.find(name) {
+        let bound = |name: &Option<String>, place: &AgentsAbove, catalogue: &Catalogue| {
+            let name = name.as_deref().unwrap_or(place.default());
+            match catalogue.find(name) {
                 Some(definition) => Bound::Known(Arc::clone(definition)),
                 None => Bound::Missing(name.to_owned()),
             }
         };
+        let here = (&self.here, &*known.catalogue);
+        let above = known.above.as_ref().map(|above| {
+            let places = self.places.iter();
+            let elsewhere = places.zip(known.elsewhere.iter().map(|read| &**read));
+            let places = elsewhere.chain(std::iter::repeat(here));
+            let bound = |(name, (place, catalogue))| bound(name, place, catalogue);
+            above.iter().zip(places).map(bound).collect()
+        });
         Standing {
-            own: bound(&known.chosen),
-            above: known
-                .above
-                .as_ref()
-                .map(|above| above.iter().map(bound).collect()),
+            own: bound(&known.chosen, here.0, here.1),
+            above,
         }
     }
 
@@ -146,9 +155,9 @@ impl Desk {
         cx: &Context,
         sessions: &Sessions,
     ) -> Result<(), FacetError> {
-        let directories = self.directories.clone();
-        let read = tokio::task::spawn_blocking(move || files::read(&directories)).await;
-        let catalogue = Arc::new(read?);
+        let (here, places) = (self.here.clone(), self.places.clone());
+        let read = tokio::task::spawn_blocking(move || read(&here, &places)).await;
+        let (catalogue, elsewhere) = read?;
         if self.is_child {
             match sessions.tree(cx).await {
                 Ok(tree) => self.known().above = chain(&tree, sessions.own()),
@@ -156,7 +165,11 @@ impl Desk {
                 Err(error) => tracing::warn!(%error, "the sessions above were not asked"),
             }
         }
-        self.known().catalogue = catalogue;
+        {
+            let mut known = self.known();
+            known.catalogue = catalogue;
+            known.elsewhere = elsewhere;
+        }
         self.carry();
         match self.standing().refusal() {
             Some(refusal) => Err(refusal.into()),
@@ -198,7 +211,11 @@ impl Desk {
             let known = self.known();
             AgentsState {
                 agents: known.catalogue.summaries(),
-                current: (known.chosen.as_ref()).unwrap_or(&self.default).clone(),
+                current: known
+                    .chosen
+                    .as_deref()
+                    .unwrap_or(self.here.default())
+                    .to_owned(),
                 problems: known.catalogue.problems().to_vec(),
             }
         };
@@ -210,6 +227,26 @@ impl Desk {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl AgentsAbove {
+    /// The agent of sessions that have chosen none.
+    fn default(&self) -> &str {
+        self.configured.as_deref().unwrap_or(DEFAULT)
+    }
+}
+
+/// The agents here and in the places above. Most of the time they are one place, which is read once.
+fn read(here: &AgentsAbove, places: &[AgentsAbove]) -> (Arc<Catalogue>, Vec<Arc<Catalogue>>) {
+    let own = Arc::new(files::read(&here.directories));
+    let elsewhere = places
+        .iter()
+        .map(|place| match place.directories == here.directories {
+            true => Arc::clone(&own),
+            false => Arc::new(files::read(&place.directories)),
+        });
+    let elsewhere = elsewhere.collect();
+    (own, elsewhere)
 }
 
 /// What the sessions above `own` run, the root's first; none where the tree does not lead to a root.

@@ -26,6 +26,19 @@ pub struct AgentsConfig {
     pub configured: Option<String>,
     /// Where definitions are, a later one before an earlier.
     pub directories: Vec<AgentDirectory>,
+    /// What holds where the sessions above this one work, the root's first. Where nothing is said of one, it is what
+    /// holds here.
+    pub above: Vec<AgentsAbove>,
+}
+
+/// Which agents there are where a session above this one works.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentsAbove {
+    /// Where definitions are, a later one before an earlier.
+    pub directories: Vec<AgentDirectory>,
+    /// The agent of sessions that have none on record; [`crate::DEFAULT`] when left out.
+    pub configured: Option<String>,
 }
 
 /// The session facet of agents.
@@ -42,9 +55,13 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let config: AgentsConfig = cx.config()?;
     let cell = cx.state_cell(AgentsState::default());
     let is_child = cx.agent.identity().parent_id.is_some();
+    let here = AgentsAbove {
+        directories: config.directories,
+        configured: config.configured,
+    };
     let desk = Arc::new(Desk::new(
-        config.directories,
-        config.configured,
+        here,
+        config.above,
         config.agent,
         is_child,
         cell.clone(),

@@ -9,6 +9,7 @@ use bezel_agents_contract::{AgentDefinition, AgentProblem, AgentSource, AgentSum
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
+use crate::nearest::nearest;
 use crate::parse::{Agent, Parsed, parse, stem};
 use crate::yaml::Wrong;
 
@@ -85,13 +86,8 @@ impl Catalogue {
 
     /// A name that is near to one that there is none of.
     pub fn suggestion(&self, name: &str) -> Option<String> {
-        let scored = self.agents.iter().map(|agent| {
-            let known = &agent.public.name;
-            (strsim::jaro_winkler(known, name), known)
-        });
-        let near = scored.filter(|(score, _)| *score > 0.8);
-        let nearest = near.max_by(|one, other| one.0.total_cmp(&other.0));
-        nearest.map(|(_, name)| name.clone())
+        let names = self.agents.iter().map(|agent| agent.public.name.as_str());
+        nearest(names, name).map(str::to_owned)
     }
 
     /// The agent of this name with all that binds it.

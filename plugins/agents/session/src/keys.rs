@@ -4,9 +4,10 @@
 use std::num::NonZeroU32;
 
 use bezel_agents_contract::AgentMode;
-use bezel_permissions_contract::Rule;
+use bezel_permissions_contract::{Rule, Wildcard};
 use bezel_session_types::{ModelRef, PermissionMode, ThinkingLevel};
 
+use crate::nearest::nearest;
 use crate::permissions;
 use crate::tools::ToolFilter;
 use crate::yaml::{Member, Node, Placed, Wrong};
@@ -55,7 +56,7 @@ pub(crate) struct Reading {
     pub(crate) steps: Option<NonZeroU32>,
     pub(crate) tools: Option<ToolFilter>,
     /// Tools that are taken away again.
-    pub(crate) without: Vec<(String, bool)>,
+    pub(crate) without: Vec<(Wildcard, bool)>,
     pub(crate) permission_mode: Option<PermissionMode>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) disabled: bool,
@@ -206,7 +207,7 @@ fn tools(key: &str, value: &Placed) -> Result<ToolFilter, Wrong> {
 }
 
 /// Names as a list, or in one text with commas between them.
-fn names(key: &str, value: &Placed) -> Result<Vec<String>, Wrong> {
+fn names(key: &str, value: &Placed) -> Result<Vec<Wildcard>, Wrong> {
     match &value.node {
         Node::List(items) => items
             .iter()
@@ -223,10 +224,10 @@ fn names(key: &str, value: &Placed) -> Result<Vec<String>, Wrong> {
 }
 
 /// The name of a tool, with wildcards.
-fn name(given: &str, line: u32) -> Result<String, Wrong> {
+fn name(given: &str, line: u32) -> Result<Wildcard, Wrong> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-*?".contains(letter);
     match !given.is_empty() && given.chars().all(fits) {
-        true => Ok(given.to_lowercase()),
+        true => Ok(Wildcard::new(&given.to_lowercase())),
         false => Err(Wrong {
             line,
             message: format!(
@@ -259,14 +260,8 @@ fn one_line(text: &str) -> String {
 
 /// A key that an unknown one is a slip of, or all of them.
 fn meant(unknown: &str) -> String {
-    let scored = KEYS
-        .iter()
-        .map(|key| (strsim::jaro_winkler(key, &unknown.to_lowercase()), key));
-    let near = scored
-        .filter(|(score, _)| *score > 0.8)
-        .max_by(|one, other| one.0.total_cmp(&other.0));
-    match near {
-        Some((_, key)) => format!("; did you mean `{key}`?"),
+    match nearest(KEYS.iter().copied(), &unknown.to_lowercase()) {
+        Some(key) => format!("; did you mean `{key}`?"),
         None => format!("; there are {}", KEYS.join(", ")),
     }
 }

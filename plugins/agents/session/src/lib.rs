@@ -14,6 +14,7 @@ mod desk;
 mod facet;
 mod files;
 mod keys;
+mod nearest;
 mod parse;
 mod permissions;
 mod service;
@@ -23,5 +24,5 @@ mod tools;
 mod yaml;
 
 pub use desk::DEFAULT;
-pub use facet::{AgentsConfig, facet};
+pub use facet::{AgentsAbove, AgentsConfig, facet};
 pub use files::{AgentDirectory, Catalogue, Origin, read};

@@ -1,12 +1,14 @@
 //! Which tools an agent has.
 
+use bezel_permissions_contract::Wildcard;
+
 /// Names with wildcards and what they say, in order: the last that matches counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolFilter {
     /// What holds for a name that none matches.
     pub(crate) otherwise: bool,
     /// In lower case: other programs' files name the same tools with capitals.
-    pub(crate) entries: Vec<(String, bool)>,
+    pub(crate) entries: Vec<(Wildcard, bool)>,
 }
 
 impl Default for ToolFilter {
@@ -26,40 +28,8 @@ impl ToolFilter {
             .entries
             .iter()
             .rev()
-            .find(|(pattern, _)| matches(pattern.as_bytes(), tool.as_bytes()));
+            .find(|(pattern, _)| pattern.matches(&tool));
         said.map_or(self.otherwise, |(_, allowed)| *allowed)
-    }
-}
-
-/// Whether a pattern is all of a text: `*` is any part of it, `?` one byte. It goes back to the last `*` alone.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut read) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    loop {
-        match pattern.get(at) {
-            Some(b'*') => {
-                at += 1;
-                star = Some((at, read));
-                continue;
-            }
-            Some(one)
-                if text
-                    .get(read)
-                    .is_some_and(|byte| *one == b'?' || one == byte) =>
-            {
-                (at, read) = (at + 1, read + 1);
-                continue;
-            }
-            None if read == text.len() => return true,
-            _ => {}
-        }
-        match &mut star {
-            Some((after, from)) if *from < text.len() => {
-                *from += 1;
-                (at, read) = (*after, *from);
-            }
-            _ => return false,
-        }
     }
 }
 
@@ -73,7 +43,7 @@ mod tests {
             otherwise,
             entries: entries
                 .iter()
-                .map(|(name, allowed)| ((*name).to_owned(), *allowed))
+                .map(|(name, allowed)| (Wildcard::new(name), *allowed))
                 .collect(),
         };
         for (filter, tool, allowed) in [

@@ -5,6 +5,7 @@
 
 mod guard;
 mod limits;
+mod wildcard;
 
 use bezel_rpc::{Context, State, service};
 pub use bezel_session_types::PermissionMode;
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 pub use crate::guard::{MayRead, ReadGuard};
 pub use crate::limits::{AgentLimits, Limits};
+pub use crate::wildcard::Wildcard;
 
 /// The permissions of one session.
 #[service("permissions", version = "1.1")]

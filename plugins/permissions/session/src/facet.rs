@@ -35,8 +35,20 @@ pub struct PermissionsConfig {
     pub mode: PermissionMode,
     /// Ordered rules.
     pub rules: Vec<Rule>,
+    /// What holds where the sessions above this one work, the root's first.
+    pub above: Vec<RulesAbove>,
     /// The file of what was approved always; without one it is not kept.
     pub approvals: Option<PathBuf>,
+}
+
+/// The rules of a place where a session above this one works.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulesAbove {
+    /// Absolute; paths of the rules are meant from here.
+    pub directory: PathBuf,
+    /// Ordered rules.
+    pub rules: Vec<Rule>,
 }
 
 /// The session facet of permissions.
@@ -59,6 +71,10 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let readable = [identity.output_directory.clone()];
     let place = Place::new(&identity.directory, home, &readable);
     let project = project(&place.real).display().to_string();
+    // Where it is the same place, it is the same rules.
+    let mut above = config.above;
+    above.retain(|above| above.directory != identity.directory);
+    above.dedup_by(|one, other| one.directory == other.directory);
     let cell = cx.state_cell(PermissionsState {
         mode: config.mode,
         ..PermissionsState::default()
@@ -66,7 +82,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let limits = AgentLimits::default();
     cx.provide_local(Arc::new(limits.clone()));
     let approver = Arc::new(Approver::new(
-        Judge::new(place, config.rules),
+        Judge::new(place, config.rules).bound_by(above),
         limits.clone(),
         cell.clone(),
         cx.durable_requests(&ASKS)?,

@@ -15,6 +15,7 @@ use bezel_session_types::{Access, Resource};
 
 use crate::below::below;
 use crate::covers;
+use crate::facet::RulesAbove;
 use crate::pattern::escaped;
 use crate::place::{Place, Resolved};
 use crate::rules::{Rules, Subject};
@@ -87,6 +88,19 @@ impl Judge {
         Judge {
             configured: Rules::new(configured, &place),
             place,
+        }
+    }
+
+    /// The same, bound also by what is configured where the sessions above work.
+    pub(crate) fn bound_by(self, above: Vec<RulesAbove>) -> Self {
+        let mut configured = self.configured;
+        for RulesAbove { directory, rules } in above {
+            let place = Place::new(&directory, self.place.home.clone(), &[]);
+            configured = configured.below(rules, place);
+        }
+        Judge {
+            configured,
+            place: self.place,
         }
     }
 

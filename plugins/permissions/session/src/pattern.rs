@@ -1,18 +1,13 @@
-//! Wildcards: `*` is any text and `?` one character, a backslash takes the meaning of the next character away.
+//! Patterns of commands and of paths.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+use bezel_permissions_contract::Wildcard;
+
 /// Whether `pattern` is all of `text`. In a command line ` *` at the end also stands for no argument.
 pub(crate) fn matches_text(pattern: &str, text: &str) -> bool {
-    let pieces = pieces(pattern);
-    if matches(&pieces, text) {
-        return true;
-    }
-    match pieces.as_slice() {
-        [head @ .., Piece::One(' '), Piece::Many] => matches(head, text),
-        _ => false,
-    }
+    Wildcard::new(pattern).matches_line(text)
 }
 
 /// The pattern that `text` alone matches.
@@ -25,59 +20,6 @@ pub(crate) fn escaped(text: &str) -> String {
         pattern.push(character);
     }
     pattern
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Piece {
-    One(char),
-    Any,
-    Many,
-}
-
-fn pieces(pattern: &str) -> Vec<Piece> {
-    let mut pieces = Vec::with_capacity(pattern.len());
-    let mut characters = pattern.chars();
-    while let Some(character) = characters.next() {
-        pieces.push(match character {
-            '*' if pieces.last() == Some(&Piece::Many) => continue,
-            '*' => Piece::Many,
-            '?' => Piece::Any,
-            '\\' => Piece::One(characters.next().unwrap_or('\\')),
-            other => Piece::One(other),
-        });
-    }
-    pieces
-}
-
-/// Goes back to the last `*` alone, so the time is at most length times length.
-fn matches(pieces: &[Piece], text: &str) -> bool {
-    let text: Vec<char> = text.chars().collect();
-    let (mut piece, mut at) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    loop {
-        let fits = match pieces.get(piece) {
-            Some(Piece::Many) => {
-                star = Some((piece + 1, at));
-                piece += 1;
-                continue;
-            }
-            Some(Piece::Any) => at < text.len(),
-            Some(Piece::One(character)) => text.get(at) == Some(character),
-            None if at == text.len() => return true,
-            None => false,
-        };
-        if fits {
-            (piece, at) = (piece + 1, at + 1);
-            continue;
-        }
-        match &mut star {
-            Some((after, from)) if *from < text.len() => {
-                *from += 1;
-                (piece, at) = (*after, *from);
-            }
-            _ => return false,
-        }
-    }
 }
 
 /// A pattern of paths: absolute, under `~`, or relative to the session's directory. `*` and `?` stay within a
@@ -171,7 +113,7 @@ fn nowhere() -> PathBuf {
     PathBuf::from("/\0")
 }
 
-/// Component by component; `**` goes back to the last one alone, as in [`matches`].
+/// Component by component; `**` goes back to the last one alone, as a wildcard does.
 fn along(parts: &[Part], names: &[&OsStr]) -> bool {
     let (mut part, mut at) = (0, 0);
     let mut deep: Option<(usize, usize)> = None;
@@ -185,7 +127,7 @@ fn along(parts: &[Part], names: &[&OsStr]) -> bool {
             Some(Part::Plain(plain)) => names.get(at).is_some_and(|name| *name == plain.as_str()),
             Some(Part::Wild(wild)) => names
                 .get(at)
-                .is_some_and(|name| matches(&pieces(wild), &name.to_string_lossy())),
+                .is_some_and(|name| Wildcard::new(wild).matches(&name.to_string_lossy())),
             None if at == names.len() => return true,
             None => false,
         };
@@ -271,27 +213,28 @@ mod tests {
     }
 
     /// The plainest way to say what a pattern of text means.
-    fn slowly(pattern: &[Piece], text: &[char]) -> bool {
+    fn slowly(pattern: &[char], text: &[char]) -> bool {
         match pattern {
             [] => text.is_empty(),
-            [Piece::Many, rest @ ..] => (0..=text.len()).any(|at| slowly(rest, &text[at..])),
-            [Piece::Any, rest @ ..] => !text.is_empty() && slowly(rest, &text[1..]),
-            [Piece::One(one), rest @ ..] => text.first() == Some(one) && slowly(rest, &text[1..]),
+            ['*', rest @ ..] => (0..=text.len()).any(|at| slowly(rest, &text[at..])),
+            ['?', rest @ ..] => !text.is_empty() && slowly(rest, &text[1..]),
+            [one, rest @ ..] => text.first() == Some(one) && slowly(rest, &text[1..]),
         }
     }
 
     proptest! {
         #[test]
         fn a_pattern_means_what_the_plain_recursion_says(pattern in "[ab*?]{0,8}", text in "[ab]{0,10}") {
-            let text_characters: Vec<char> = text.chars().collect();
-            prop_assert_eq!(matches(&pieces(&pattern), &text), slowly(&pieces(&pattern), &text_characters));
+            let characters = |text: &str| text.chars().collect::<Vec<char>>();
+            let slowly = slowly(&characters(&pattern), &characters(&text));
+            prop_assert_eq!(Wildcard::new(&pattern).matches(&text), slowly);
         }
 
         #[test]
         fn an_escaped_text_matches_itself_alone(text in "[ab*?\\\\ ]{0,8}", other in "[ab*?\\\\ ]{0,8}") {
-            let pattern = escaped(&text);
-            prop_assert!(matches(&pieces(&pattern), &text));
-            prop_assert_eq!(matches(&pieces(&pattern), &other), text == other);
+            let pattern = Wildcard::new(&escaped(&text));
+            prop_assert!(pattern.matches(&text));
+            prop_assert_eq!(pattern.matches(&other), text == other);
         }
 
         #[test]

@@ -13,8 +13,12 @@ use crate::place::{Place, Resolved};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
     own: Vec<Compiled>,
-    /// Lists that each stand after the own ones; the strictest of what they say counts.
+    /// The lists of other places; the strictest of what they and the own one say counts.
+    above: Vec<(Place, Vec<Compiled>)>,
+    /// Lists that each stand after each of those; the strictest of what they say counts.
     layers: Vec<Vec<Compiled>>,
+    /// What the layers deny, as it is meant in the other places.
+    denied_above: Vec<Compiled>,
 }
 
 #[derive(Debug, Clone)]
@@ -39,17 +43,43 @@ impl Rules {
     pub(crate) fn new(rules: impl IntoIterator<Item = Rule>, place: &Place) -> Self {
         Rules {
             own: compiled(rules, place),
-            layers: Vec::new(),
+            ..Rules::default()
         }
+    }
+
+    /// The same, and no wider than these rules, whose paths are meant from `place`.
+    pub(crate) fn below(mut self, rules: Vec<Rule>, place: Place) -> Self {
+        let rules = compiled(rules, &place);
+        self.above.push((place, rules));
+        self
     }
 
     /// The same with lists that each stand after these.
     pub(crate) fn layered(&self, layers: &[Vec<Rule>], place: &Place) -> Self {
         let layer = |rules: &Vec<Rule>| compiled(rules.iter().cloned(), place);
+        let denied = |rule: &&Rule| rule.effect == Effect::Deny;
+        let denied: Vec<Rule> = layers.iter().flatten().filter(denied).cloned().collect();
+        let places = self.above.iter().map(|(place, _)| place);
         Rules {
             own: self.own.clone(),
+            above: self.above.clone(),
             layers: layers.iter().map(layer).collect(),
+            denied_above: places
+                .flat_map(|place| compiled(denied.iter().cloned(), place))
+                .collect(),
         }
+    }
+
+    /// The lists that no layer is among, the own one first.
+    fn lists(&self) -> impl Iterator<Item = &Vec<Compiled>> {
+        let above = self.above.iter().map(|(_, rules)| rules);
+        std::iter::once(&self.own).chain(above)
+    }
+
+    /// Every rule that there is.
+    fn every(&self) -> impl Iterator<Item = &Compiled> {
+        let lists = self.lists().chain(&self.layers).flatten();
+        lists.chain(&self.denied_above)
     }
 
     /// A rule that denies it, wherever it stands.
@@ -57,8 +87,7 @@ impl Rules {
         let denies = |compiled: &&Compiled| {
             compiled.rule.effect == Effect::Deny && compiled.matches(action, subject)
         };
-        let mut all = self.own.iter().chain(self.layers.iter().flatten());
-        all.find(denies).map(|compiled| &compiled.rule)
+        self.every().find(denies).map(|compiled| &compiled.rule)
     }
 
     /// What the last rule that matches says; [`Self::denial`] goes before.
@@ -68,16 +97,12 @@ impl Rules {
 
     /// The last rule that matches and does not deny.
     pub(crate) fn deciding(&self, action: &str, subject: Subject<'_>) -> Option<&Rule> {
-        let last = |rules: &[Compiled]| {
-            let says = |compiled: &Compiled| {
-                compiled.rule.effect != Effect::Deny && compiled.matches(action, subject)
-            };
-            rules.iter().rposition(says)
-        };
-        let own = last(&self.own).map(|at| &self.own[at].rule);
-        let layers = self.layers.iter().map(|layer| match last(layer) {
-            Some(at) => Some(&layer[at].rule),
-            None => own,
+        let by_list = self.lists().flat_map(|list| {
+            let own = last(list, action, subject);
+            let layers = self.layers.iter();
+            let layers = layers.map(move |layer| last(layer, action, subject).or(own));
+            let alone = self.layers.is_empty().then_some(own);
+            layers.chain(alone)
         });
         // An ask is stricter than no word, which leaves it to the mode, and that is stricter than leave.
         let strictness = |rule: &Option<&Rule>| match rule.map(|rule| rule.effect) {
@@ -86,7 +111,7 @@ impl Rules {
             None => 1,
             Some(Effect::Allow) => 0,
         };
-        layers.max_by_key(strictness).unwrap_or(own)
+        by_list.max_by_key(strictness).flatten()
     }
 
     /// Whether one of them denies this action of anything.
@@ -103,8 +128,7 @@ impl Rules {
     }
 
     fn denying<'a>(&'a self, action: &'a str) -> impl Iterator<Item = &'a Rule> {
-        let all = self.own.iter().chain(self.layers.iter().flatten());
-        let rules = all.map(|compiled| &compiled.rule);
+        let rules = self.every().map(|compiled| &compiled.rule);
         rules.filter(move |rule| rule.effect == Effect::Deny && matches_text(&rule.action, action))
     }
 
@@ -129,6 +153,15 @@ fn compiled(rules: impl IntoIterator<Item = Rule>, place: &Place) -> Vec<Compile
         rule,
     };
     rules.into_iter().map(compiled).collect()
+}
+
+/// The last rule of a list that matches and does not deny.
+fn last<'a>(rules: &'a [Compiled], action: &str, subject: Subject<'_>) -> Option<&'a Rule> {
+    let says = |compiled: &&Compiled| {
+        compiled.rule.effect != Effect::Deny && compiled.matches(action, subject)
+    };
+    let found = rules.iter().rev().find(says);
+    found.map(|compiled| &compiled.rule)
 }
 
 impl Compiled {
@@ -270,6 +303,33 @@ mod tests {
         }
 
         #[test]
+        fn a_place_above_never_allows_more_and_what_it_denies_stays_denied(
+            own in some_rules(), above in some_rules(), layer in some_rules(), text in "[ab]{1,2}",
+        ) {
+            let subject = Subject::Text(&text, &[]);
+            let says = |rules: &Rules| match rules.denial("shell", subject) {
+                Some(_) => Some(Effect::Deny),
+                None => rules.effect("shell", subject),
+            };
+            // What nobody decides is for the mode, which is as narrow below as above.
+            let strictness = |said: Option<Effect>| match said {
+                Some(Effect::Deny) => 3,
+                Some(Effect::Ask) => 2,
+                None => 1,
+                Some(Effect::Allow) => 0,
+            };
+            let elsewhere = Place { directory: "/other".into(), real: "/other".into(), ..place() };
+            for layers in [&[][..], &[layer]] {
+                let alone = Rules::new(own.clone(), &place()).layered(layers, &place());
+                let parent = Rules::new(above.clone(), &elsewhere).layered(layers, &elsewhere);
+                let child = Rules::new(own.clone(), &place()).below(above.clone(), elsewhere.clone());
+                let child = child.layered(layers, &place());
+                let most = strictness(says(&alone)).max(strictness(says(&parent)));
+                prop_assert_eq!(strictness(says(&child)), most);
+            }
+        }
+
+        #[test]
         fn more_forms_never_allow_more(rules in some_rules(), text in "[ab]{1,2}", form in "[ab]{1,2}") {
             let rules = Rules::new(rules, &place());
             let forms = [form];
@@ -320,6 +380,23 @@ mod tests {
             assert_eq!(said(&alone, text), alone_says, "{text}");
             assert_eq!(said(&both, text), both_say, "{text}");
         }
+    }
+
+    #[test]
+    fn paths_of_rules_above_are_meant_from_there() {
+        let elsewhere = Place {
+            directory: "/other".into(),
+            real: "/other".into(),
+            ..place()
+        };
+        let above = vec![rule("edit", "src/**", Effect::Deny)];
+        let layer = vec![rule("edit", "docs/**", Effect::Deny)];
+        let rules = Rules::new([], &place()).below(above, elsewhere);
+        let rules = rules.layered(&[layer], &place());
+        let denied = |at: &str| rules.denial("edit", Subject::Path(&path(at, at))).is_some();
+        assert!(denied("/other/src/a") && !denied("/srv/src/a"));
+        // An agent's are meant wherever a session that it binds works.
+        assert!(denied("/other/docs/a") && denied("/srv/docs/a") && !denied("/x/docs/a"));
     }
 
     #[test]

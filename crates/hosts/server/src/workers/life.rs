@@ -1,5 +1,6 @@
 //! One worker from its launch to its end.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bezel_api_server::{FleetError, LaunchEnvironment, ManagedSession, WorkerPolicy};
@@ -97,6 +98,7 @@ impl Life {
             });
         }
         let records = &self.shared.records;
+        let above = self.above(session)?;
         records.prepare(session).await?;
         let root = records.root(&session.workspace_id);
         Ok(WorkerStart {
@@ -116,7 +118,22 @@ impl Life {
             parent_id: session.parent_id.clone(),
             agent: session.agent.clone(),
             permission_mode: session.permission_mode,
+            above,
         })
+    }
+
+    /// Where the sessions above a session work, the root's first.
+    fn above(&self, session: &ManagedSession) -> Result<Vec<PathBuf>, FleetError> {
+        let mut above = Vec::new();
+        let mut parent = session.parent_id.clone();
+        while let Some(id) = parent {
+            let gone = || self.failed("was not started: a session above it is gone".into());
+            let found = self.shared.records.get(&id).ok_or_else(gone)?;
+            above.push(found.directory);
+            parent = found.parent_id;
+        }
+        above.reverse();
+        Ok(above)
     }
 
     async fn launch(

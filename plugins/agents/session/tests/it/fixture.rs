@@ -218,6 +218,8 @@ pub struct Begin {
     pub rules: Value,
     pub model: Option<&'static str>,
     pub tree: Vec<SessionSummary>,
+    /// The agents of sessions above that work in the directory `elsewhere`, from the root on.
+    pub elsewhere: Vec<Option<&'static str>>,
 }
 
 pub struct Fixture {
@@ -235,7 +237,7 @@ pub struct Place(TempDir);
 impl Place {
     pub fn new() -> Self {
         let place = Place(tempfile::tempdir().unwrap());
-        for directory in ["user", "project", "work"] {
+        for directory in ["user", "project", "elsewhere", "work"] {
             std::fs::create_dir(place.0.path().join(directory)).unwrap();
         }
         place
@@ -272,6 +274,10 @@ impl Place {
         };
         let model: Option<ModelRef> = begin.model.map(|model| model.parse().unwrap());
         let directory = |name: &str| json!({ "path": home.path().join(name), "origin": name });
+        let elsewhere = begin.elsewhere.iter().map(|configured| {
+            let place = json!({ "path": home.path().join("elsewhere"), "origin": "project" });
+            json!({ "directories": [place], "configured": configured })
+        });
         let options = FakeSessionOptions {
             config: BTreeMap::from([
                 ("permissions", json!({ "mode": begin.mode, "rules": rules })),
@@ -285,6 +291,7 @@ impl Place {
                         "agent": begin.agent,
                         "configured": begin.configured,
                         "directories": [directory("user"), directory("project")],
+                        "above": elsewhere.collect::<Vec<_>>(),
                     }),
                 ),
             ]),

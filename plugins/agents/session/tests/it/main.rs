@@ -344,6 +344,39 @@ async fn a_child_runs_nothing_unasked_that_a_session_above_would_ask_for() {
 }
 
 #[tokio::test]
+async fn what_binds_a_session_above_is_what_its_agent_is_where_it_works() {
+    let place = Place::new()
+        .with("user/one.md", "---\n---\n")
+        .with("user/two.md", "---\n---\n")
+        .with("elsewhere/one.md", "---\ntools: [read, grep, bash]\n---\n")
+        .with("elsewhere/two.md", "---\ntools: [read, edit, bash]\n---\n");
+    let fixture = place
+        .begin(Begin {
+            agent: Some("one"),
+            mode: PermissionMode::Auto,
+            tree: vec![
+                session("root", None, None),
+                session("middle", Some("root"), Some("one")),
+                session("session-under-test", Some("middle"), Some("one")),
+            ],
+            // The root runs what is configured there.
+            elsewhere: vec![Some("two"), None],
+            ..Begin::default()
+        })
+        .await;
+    let agent = &fixture.session.agent;
+    agent.before_pass(&fixture.cx).await.unwrap();
+    assert_eq!(fixture.tools(), ["read", "bash"]);
+    // What changes there counts at the next run, and where it is gone nothing runs.
+    fixture.write("elsewhere/two.md", "---\ntools: [read]\n---\n");
+    agent.before_pass(&fixture.cx).await.unwrap();
+    assert_eq!(fixture.tools(), ["read"]);
+    fixture.remove("elsewhere/two.md");
+    let refusal = agent.before_pass(&fixture.cx).await.unwrap_err();
+    assert!(refusal.to_string().contains("`two`"), "{refusal}");
+}
+
+#[tokio::test]
 async fn a_child_whose_tree_nobody_knows_runs_nothing() {
     let fixture = Place::new()
         .begin(Begin {

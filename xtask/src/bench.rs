@@ -95,54 +95,39 @@ pub(crate) fn command(workspace: &Workspace, arguments: &[String]) -> Result<Exi
         .iter()
         .filter(|workload| options.only.is_empty() || options.only.contains(&workload.name))
         .collect();
-    let of_the_wire = |workload: &&Workload| matches!(workload.measure, Measure::Wire(_));
-    let of_the_store = |workload: &&Workload| matches!(workload.measure, Measure::Store(_));
     let with_peers = options.peers.is_some();
     let peers = Peers::find(options.peers);
     let mut report = Report::new(&peers, options.rounds)?;
     // Only what is measured is built.
-    let of_the_product = |workload: &&Workload| {
-        matches!(
-            workload.measure,
-            Measure::Product(_) | Measure::DurableProduct(_)
-        )
+    let needs = |program: fn(&Measure) -> bool| {
+        let mut measures = chosen.iter().map(|workload| &workload.measure);
+        measures.any(program)
     };
-    let of_the_registry = |workload: &&Workload| matches!(workload.measure, Measure::Registry(_));
-    let of_the_durable = |workload: &&Workload| {
-        matches!(
-            workload.measure,
-            Measure::Durable(_) | Measure::DurableProduct(_)
-        )
-    };
-    let bench = match !chosen.iter().any(of_the_product) {
-        true => None,
-        false => Some(Bench {
+    let rounds = options.rounds;
+    let product =
+        needs(|measure| matches!(measure, Measure::Product(_) | Measure::DurableProduct(_)));
+    let product = product.then(|| -> Result<Bench> {
+        Ok(Bench {
             bezel: build(workspace, Profile::Release, "bezel")?,
             model_server: build(workspace, Profile::Release, "fake-model-server")?,
             peers,
-            rounds: options.rounds,
-        }),
-    };
-    let wire = match chosen.iter().any(of_the_wire) {
-        true => Some(Wire::build(workspace, with_peers, options.rounds)?),
-        false => None,
-    };
-    let store = match chosen.iter().any(of_the_store) {
-        true => Some(Wire::of_the_store(workspace, options.rounds)?),
-        false => None,
-    };
-    let registry = match chosen.iter().any(of_the_registry) {
-        true => Some(Wire::of_the_registry(workspace, options.rounds)?),
-        false => None,
-    };
-    let durable = match chosen.iter().any(of_the_durable) {
-        true => Some(Wire::of_the_durable(
-            workspace,
-            bench.as_ref(),
-            options.rounds,
-        )?),
-        false => None,
-    };
+            rounds,
+        })
+    });
+    let bench = product.transpose()?;
+    let wire = needs(|measure| matches!(measure, Measure::Wire(_)))
+        .then(|| Wire::build(workspace, with_peers, rounds))
+        .transpose()?;
+    let store = needs(|measure| matches!(measure, Measure::Store(_)))
+        .then(|| Wire::of_the_store(workspace, rounds))
+        .transpose()?;
+    let registry = needs(|measure| matches!(measure, Measure::Registry(_)))
+        .then(|| Wire::of_the_registry(workspace, rounds))
+        .transpose()?;
+    let durable =
+        needs(|measure| matches!(measure, Measure::Durable(_) | Measure::DurableProduct(_)))
+            .then(|| Wire::of_the_durable(workspace, bench.as_ref(), rounds))
+            .transpose()?;
     for workload in chosen {
         eprintln!("==> {}: {}", workload.name, workload.what);
         let measured = match (

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bezel_context::{Context, span};
 use bezel_session_types::{
-    AssistantContent, AssistantMessage, CompactionReason, EntryId, InvocationId, Message, ModelRequest, ModelSpec,
-    ProviderError, ProviderErrorKind, RequestOptions, RunOutcome, RunPhase, StopReason,
-    ToolChoice, Usage,
+    AssistantContent, AssistantMessage, CompactionReason, EntryId, InvocationId, Message,
+    ModelRequest, ModelSpec, ProviderError, ProviderErrorKind, RequestOptions, RunOutcome,
+    RunPhase, StopReason, ToolChoice, Usage,
 };
 use bezel_store::UsageRow;
 use tracing::Instrument as _;

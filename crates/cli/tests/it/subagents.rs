@@ -211,7 +211,9 @@ async fn told_after_a_kill(child: impl Fn(&str) -> Turn + Send + Sync + 'static)
     eventually("the child's command", || marks.exists().then_some(()));
     let worker = home.workers()[0];
     signal(worker, Signal::SIGKILL);
-    eventually("the worker's end", || (!home.workers().contains(&worker)).then_some(()));
+    eventually("the worker's end", || {
+        (!home.workers().contains(&worker)).then_some(())
+    });
     std::fs::write(home.project().join("go"), "").unwrap();
     home.run(&["run", "--continue", "and now?"]).succeeded();
     let parent = sessions(&home)
@@ -220,7 +222,11 @@ async fn told_after_a_kill(child: impl Fn(&str) -> Turn + Send + Sync + 'static)
         .and_then(|session| session["session_id"].as_str().map(str::to_owned))
         .unwrap();
     let told = eventually("what the parent was told", || {
-        let shown = home.run(&["session", "show", &parent]).succeeded().stdout.clone();
+        let shown = home
+            .run(&["session", "show", &parent])
+            .succeeded()
+            .stdout
+            .clone();
         shown.contains("I was told.").then_some(shown)
     });
     let ends = told.matches("in the background has ended").count();

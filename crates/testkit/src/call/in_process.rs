@@ -2,8 +2,7 @@
 
 use bezel_session_types::{
     AssistantContent, ImageContent, Message, ModelRequest, ResultContent, ToolChoice,
-    ToolResultMessage,
-    UserContent,
+    ToolResultMessage, UserContent,
 };
 use serde_json::json;
 

@@ -244,7 +244,9 @@ impl Subagents {
                 Ok(ended) => return Ok(Some(ended.outcome)),
                 // It ended so long ago that the child does not remember it, or the child does not run yet what the
                 // end of its process cut off.
-                Err(SessionsError::Lane(LaneError::UnknownOperation(_))) if waited => return Ok(None),
+                Err(SessionsError::Lane(LaneError::UnknownOperation(_))) if waited => {
+                    return Ok(None);
+                }
                 Err(SessionsError::Lane(LaneError::UnknownOperation(_))) => {
                     self.sessions.wait(cx, &asked.child).await?;
                     waited = true;

@@ -1,7 +1,7 @@
 //! The accepting side: authenticates peers, serves its own table, routes the rest.
 
 use core::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::handshake::{
     Credential, Hello, HelloPayload, Refusal, WelcomePayload, control, read_hello, refusal,
 };
 use crate::limits::Limits;
-use crate::provider::{Provider, ServiceTable};
+use crate::provider::{Provider, ServiceTable, Told};
 use crate::router::{Peer, Router};
 use crate::sync::lock;
 use crate::wire::drive::{Connection, End};
@@ -267,13 +267,13 @@ impl Shared {
         let services = serde_json::value::to_raw_value(&hello.services)
             .expect("descriptors are plain structures");
         let node = Peer::new(outbox.clone(), services, Arc::clone(&namespace));
-        let offered = self.table.descriptors();
+        let told = Told::of(&self.table);
         let welcome = WelcomePayload {
             protocol: crate::PROTOCOL,
             product_version: env!("CARGO_PKG_VERSION").to_owned(),
             client: client.clone(),
             limits: self.limits,
-            services: offered.clone(),
+            services: told.services.clone(),
             credential: issued,
         };
         if outbox.send(control(Kind::Welcome, &welcome)).is_err() {
@@ -286,7 +286,7 @@ impl Shared {
             calls.spawner(),
             self.limits,
             principal.clone(),
-            offered,
+            told,
         );
         provider.announce();
         let mut accepted = Accepted {
@@ -297,6 +297,7 @@ impl Shared {
             line,
             namespace,
             provider,
+            active: AtomicBool::new(hello.active),
             reason: "its connection was cut".to_owned(),
         };
         accepted.enter(&principal);
@@ -386,6 +387,8 @@ struct Accepted {
     line: Arc<Line>,
     namespace: Arc<Namespace>,
     provider: Arc<Provider>,
+    /// Whether the peer's host is active.
+    active: AtomicBool,
     /// Why it ended, for those who watch workers.
     reason: String,
 }
@@ -420,8 +423,20 @@ impl Accepted {
             }
             AcceptedRole::Worker { target } => {
                 self.shared.router.is_worker(&self.client, Some(target));
-                self.shared.router.worker_connected(target, &self.node);
+                if self.active.load(Ordering::Relaxed) {
+                    self.shared.router.worker_connected(target, &self.node);
+                }
             }
+        }
+    }
+
+    /// The peer's host is active: a worker can be attached to from now on.
+    fn activate(&self) {
+        let first = !self.active.swap(true, Ordering::Relaxed);
+        if let AcceptedRole::Worker { target } = &self.role
+            && first
+        {
+            self.shared.router.worker_connected(target, &self.node);
         }
     }
 
@@ -445,6 +460,7 @@ impl Accepted {
                     self.shared.router.worker_services(target, payload);
                 }
             }
+            Kind::Active => self.activate(),
             Kind::Ping => answer_ping(&self.provider),
             Kind::Pong => {}
             Kind::Goaway => return Err(End::Goaway(goaway_reason(payload))),

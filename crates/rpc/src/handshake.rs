@@ -142,6 +142,13 @@ pub(crate) struct HelloPayload {
     pub hello: Hello,
     #[serde(default)]
     pub services: Vec<ServiceSummary>,
+    /// Whether the peer's host is active. A worker that is not yet uses services and is attached to by nobody.
+    #[serde(default = "unless_it_says")]
+    pub active: bool,
+}
+
+fn unless_it_says() -> bool {
+    true
 }
 
 #[derive(Serialize, Deserialize)]
@@ -254,6 +261,7 @@ mod tests {
                     credential: Credential::token("secret"),
                 },
                 services: Vec::new(),
+                active: true,
             },
         )
     }

@@ -13,10 +13,10 @@ use crate::control::{answer_ping, goaway_reason, read, send_goaway, violation};
 use crate::descriptor::ServiceSummary;
 use crate::error::{ErrorCode, RpcError};
 use crate::handshake::{
-    Credential, Hello, HelloPayload, Refusal, WelcomePayload, control, read_welcome,
+    Credential, Hello, HelloPayload, Refusal, Role, WelcomePayload, control, read_welcome,
 };
 use crate::link::{Shared, no_connection, nothing_attached};
-use crate::provider::{AttachPayload, Provider, ServiceTable, server_principal};
+use crate::provider::{AttachPayload, Provider, ServiceTable, Told, server_principal};
 use crate::sync::lock;
 use crate::wire::drive::{Connection, End};
 use crate::wire::{Frame, Header, Kind};
@@ -39,8 +39,8 @@ pub(crate) struct Keeper {
 pub(crate) struct Established {
     connection: Connection,
     pub(crate) welcome: WelcomePayload,
-    /// The services that the server was told of.
-    offered: Vec<ServiceSummary>,
+    /// What the server was told of the table.
+    told: Told,
 }
 
 impl Keeper {
@@ -103,8 +103,11 @@ impl Keeper {
     }
 
     pub(crate) async fn attempt(&self, cx: &Context) -> Result<Established, ConnectError> {
-        let services = self.provides.descriptors();
-        establish(cx, &*self.connect, self.hello.clone(), services).await
+        let told = match self.hello.role {
+            Role::Worker => Told::of_worker(&self.provides),
+            _ => Told::of(&self.provides),
+        };
+        establish(cx, &*self.connect, self.hello.clone(), told).await
     }
 
     /// Runs an established connection; `None` when the link was stopped.
@@ -112,7 +115,7 @@ impl Keeper {
         let Established {
             mut connection,
             welcome,
-            offered,
+            told,
         } = established;
         let shared = &self.shared;
         let outbox = connection.outgoing.clone();
@@ -123,7 +126,7 @@ impl Keeper {
             self.spawner.clone(),
             welcome.limits,
             server_principal(),
-            offered,
+            told,
         );
         provider.announce();
         *lock(&shared.client) = Some(welcome.client);
@@ -271,14 +274,15 @@ async fn establish(
     cx: &Context,
     connect: &dyn Connect,
     hello: Hello,
-    services: Vec<ServiceSummary>,
+    told: Told,
 ) -> Result<Established, ConnectError> {
     let attempt = async {
         let mut connection = Connection::new(connect.connect(cx).await?);
         let hello = HelloPayload {
             protocol: crate::PROTOCOL,
             hello,
-            services,
+            services: told.services,
+            active: told.active,
         };
         if connection
             .outgoing
@@ -291,7 +295,10 @@ async fn establish(
         Ok(Established {
             welcome: read_welcome(&frame)?,
             connection,
-            offered: hello.services,
+            told: Told {
+                services: hello.services,
+                active: hello.active,
+            },
         })
     };
     tokio::time::timeout(ATTEMPT, attempt)
@@ -306,7 +313,9 @@ pub async fn exchange(
     connect: &dyn Connect,
     hello: Hello,
 ) -> Result<Credential, ConnectError> {
-    let established = cx.run(establish(cx, connect, hello, Vec::new())).await??;
+    let established = cx
+        .run(establish(cx, connect, hello, Told::default()))
+        .await??;
     established.connection.finish(Duration::from_secs(1)).await;
     established.welcome.credential.ok_or_else(|| {
         let text = "the server knows this credential as a lasting one and gives no other for it";

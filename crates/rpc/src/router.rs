@@ -44,7 +44,7 @@ struct Watchers {
 /// A worker came or went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerEvent {
-    /// It is connected and can be attached to.
+    /// It is connected and active: it can be attached to.
     Connected,
     /// Its connection is gone.
     Disconnected {

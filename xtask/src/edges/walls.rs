@@ -239,6 +239,9 @@ fn arrows(graph: &Graph) -> Vec<String> {
 /// its words.
 const RECORDS: &str = "bezel-sessions-contract";
 
+/// The contract of what a session's rewind does, which `cx.session` asks of any session of its process.
+const REWIND: &str = "bezel-rewind-contract";
+
 /// The table of arrows: whether a crate of the one layer may list a crate of the other.
 fn may_list(from: &Crate, to: &Crate) -> bool {
     use Layer::{
@@ -261,7 +264,7 @@ fn may_list(from: &Crate, to: &Crate) -> bool {
         Api(side) => match target {
             Context | Rpc | Plugin | SessionTypes => true,
             Presentation => matches!(side, Side::Tui | Side::Web),
-            Contract => side == Side::Session && to.name == RECORDS,
+            Contract => side == Side::Session && [RECORDS, REWIND].contains(&to.name.as_str()),
             _ => false,
         },
         Host(side) => match target {

@@ -27,6 +27,7 @@ use crate::hooks::{
     ToolEndedHook,
 };
 use crate::requests::{OpenRequestsError, SubmitError, WaitError};
+pub use crate::sessions::ask;
 use crate::sessions::{HostedSession, SessionsError};
 
 /// Entries, and whether there are more.
@@ -179,12 +180,27 @@ pub trait TreeBackend: Send + Sync {
     fn members(&self) -> watch::Receiver<Arc<[HostedSession]>>;
     /// The services of one that lives here.
     fn services(&self, session_id: &SessionId) -> Option<Remote>;
-    /// Takes a session of the tree up where it does not live here.
+    /// A session of the tree whose facets are active, taken up where it does not live here; `by` wants it, and
+    /// has none taken up while its own facets are not active.
     fn ensure<'a>(
         &'a self,
         cx: &'a Context,
+        by: &'a SessionId,
         session_id: &'a SessionId,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentBackend>, SessionsError>>;
+    /// The same, for its services: they can be called.
+    fn reach<'a>(
+        &'a self,
+        cx: &'a Context,
+        by: &'a SessionId,
+        session_id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Remote, SessionsError>>;
+    /// See [`crate::Sessions::until_active`].
+    fn until_active<'a>(
+        &'a self,
+        cx: &'a Context,
+        session_id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<(), SessionsError>>;
 }
 
 /// The lane behind [`crate::Lane`].

@@ -2,33 +2,45 @@
 //!
 //! Records are the server's and are read and changed there, whether a worker runs or not. What runs belongs to a
 //! worker: a session and what it began live in one process, and an action on a session that is not of this tree
-//! answers that there is no such session.
+//! answers that there is no such session. Copying a session and rewinding it are done by services of the session
+//! itself, and are asked of those, as a presentation asks: each has one owner.
 
+mod asking;
+mod error;
+mod own_services;
 mod records;
 
 use std::sync::Arc;
 
 use bezel_context::Context;
-use bezel_rpc::{CallError, ConnectionState, Remote, State};
+use bezel_rpc::{ConnectionState, Remote, State};
 use bezel_session_types::{
     CommandId, Delivery, Entry, EntryBody, Message, OperationId, SessionId, UserMessage,
 };
 use bezel_sessions_contract::{
-    SessionChildrenClient, SessionDirectoryClient, SessionError, SessionManagementClient,
+    SessionChildrenClient, SessionDirectoryClient, SessionManagementClient,
 };
 use tokio::sync::watch;
 
-use crate::agent::{Admission, Lane, LaneError, Outcome, PromptError};
+pub use self::asking::ask;
+pub use self::error::SessionsError;
+use crate::agent::{Admission, Lane, LaneError, Outcome};
 use crate::backend::TreeBackend;
 use crate::events::AgentEventReceiver;
 
 /// Entries that are looked at for the last words of a session.
 const LOOKED_AT: usize = 64;
 
-/// The sessions, for one facet. The handle is there from a facet's setup on. What is asked of the server waits for
-/// the connection, and is asked again where the connection was lost before the answer: each call may be made
-/// twice. The connection comes once all facets are active, so a setup starts a task for such a call and does not
-/// wait for it.
+/// The sessions, for one facet, usable from its setup on.
+///
+/// What is asked of the server is answered while facets are still being set up: the connection does not wait for
+/// them. A call waits for the connection, and is made again where that was lost before the answer: each may be made
+/// twice.
+///
+/// What acts on a session needs one whose facets are active. While those of its own session are not, a facet acts
+/// on sessions of this process that are, and has none taken up: it is told [`SessionsError::NotActive`] at once,
+/// where waiting would keep its own session from ever becoming active. A task that is started in a setup waits for
+/// [`Sessions::until_active`].
 #[derive(Clone)]
 pub struct Sessions {
     own: SessionId,
@@ -48,46 +60,6 @@ pub struct HostedSession {
     pub parent_id: Option<SessionId>,
     /// Which host of this process it is: one that is taken up again has another number.
     pub number: u64,
-}
-
-/// Why something could not be done with a session.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum SessionsError {
-    /// There is no such session in this worker's tree, whatever there is elsewhere.
-    #[error("there is no session {session_id} in this worker")]
-    NotFound {
-        /// Which.
-        session_id: SessionId,
-    },
-    /// It could not be taken up in this process.
-    #[error("session {session_id} could not be started: {reason}")]
-    Start {
-        /// Which.
-        session_id: SessionId,
-        /// What happened.
-        reason: String,
-    },
-    /// The server refuses.
-    #[error(transparent)]
-    Refused(#[from] SessionError),
-    /// The server cannot be reached, or the call did not come back.
-    #[error("{0}")]
-    Server(String),
-    /// The message was not admitted.
-    #[error(transparent)]
-    Prompt(#[from] PromptError),
-    /// The session could not do it.
-    #[error(transparent)]
-    Lane(#[from] LaneError),
-}
-
-impl From<CallError<SessionError>> for SessionsError {
-    fn from(error: CallError<SessionError>) -> Self {
-        match error {
-            CallError::Service(error) => SessionsError::Refused(error),
-            other => SessionsError::Server(other.to_string()),
-        }
-    }
 }
 
 impl Sessions {
@@ -174,7 +146,7 @@ impl Sessions {
     }
 
     /// Waits until nothing runs in a session of this tree and nothing follows. Starts nothing: one that is not
-    /// taken up runs nothing.
+    /// taken up runs nothing. A tool that waits so for its own session waits for itself.
     pub async fn wait(&self, cx: &Context, session_id: &SessionId) -> Result<(), SessionsError> {
         match self.hosted_lane(cx, session_id).await? {
             Some(lane) => Ok(lane.wait_idle(cx).await.map_err(|_| LaneError::Cancelled)?),
@@ -240,13 +212,19 @@ impl Sessions {
 
     /// The main lane of a session of this tree, which is taken up where it is not.
     pub async fn lane(&self, cx: &Context, session_id: &SessionId) -> Result<Lane, SessionsError> {
-        Ok(Lane(self.tree.ensure(cx, session_id).await?.main()))
+        let agent = self.tree.ensure(cx, &self.own, session_id).await?;
+        Ok(Lane(agent.main()))
     }
 
     /// The services of a hosted session, as a presentation that has it open uses them; none where it is not
     /// hosted now.
     pub fn services(&self, session_id: &SessionId) -> Option<Remote> {
         self.tree.services(session_id)
+    }
+
+    /// Waits until the facets of this facet's own session are active, and what acts on sessions can be done.
+    pub async fn until_active(&self, cx: &Context) -> Result<(), SessionsError> {
+        self.tree.until_active(cx, &self.own).await
     }
 
     /// The lane of a session of this tree, where it is taken up.

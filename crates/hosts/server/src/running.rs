@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::authenticate::HostAuthenticate;
 use crate::feed::Feed;
-use crate::fleet::HostFleet;
+use crate::fleet::{Creating, HostFleet};
 use crate::lock::{LockError, ServerLock};
 use crate::records::{Records, RecordsError};
 use crate::status::{ExitReason, HostControl, Need};
@@ -118,6 +118,7 @@ impl ServerHost {
             router: router.clone(),
             authorization: authorization.clone(),
             spawner: tasks.spawner(),
+            creating: Creating::default(),
         };
         let bindings = Bindings {
             fleet: Arc::new(fleet.clone()),

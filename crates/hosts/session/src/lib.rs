@@ -1,13 +1,12 @@
 //! The session host: hands one session to an engine and hands session facets their bindings.
 //!
-//! The engine takes the session up, the facets are assembled over it, the server is connected once they
-//! are active, and the engine goes on with what a crash left open. [`HarnessEngine`] is Bezel's own; the
-//! harness and the facets meet only here.
+//! The engine takes the session up, the server is connected, the facets are assembled over both, and the engine
+//! goes on with what a crash left open; from then on the session can be attached to. [`HarnessEngine`] is Bezel's
+//! own; the harness and the facets meet only here.
 
 mod backend;
 mod engine;
 mod events;
-mod gate;
 mod hooks;
 mod lane;
 mod requests;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bezel_api_session::backend::AgentBackend;
 use bezel_api_session::{
-    Engine, EngineError, EngineSession, EngineStart, Lifecycle, LifecycleFailure, PromptDraft,
-    ProviderDraft, ProviderSet, SessionContext, SessionFacet, SessionIdentity, SessionParts,
-    SystemPrompt, ToolDraft, ToolSet,
+    Engine, EngineError, EngineSession, EngineStart, Lifecycle, PromptDraft, ProviderDraft,
+    ProviderSet, SessionContext, SessionFacet, SessionIdentity, SessionParts, SystemPrompt,
+    ToolDraft, ToolSet,
 };
 use bezel_context::{Context, TaskScope};
 use bezel_plugin::{
@@ -18,7 +18,6 @@ use bezel_plugin::{
 use bezel_rpc::{Connect, ConnectionState, Hello, Link, ServiceTable, State};
 use tokio::sync::watch;
 
-use crate::gate::Gated;
 use crate::tree::{Place, WorkerTree};
 
 /// What a session host needs.
@@ -70,7 +69,6 @@ pub struct RunningSession {
     link: Link,
     registries: Registries,
     lifecycle: Lifecycle,
-    start_failures: Vec<LifecycleFailure>,
     deadlines: Deadlines,
     // Keeps the retirement signal alive: facets need not hold on to it.
     retired: watch::Sender<Option<String>>,
@@ -85,7 +83,7 @@ struct Registries {
 }
 
 impl SessionHost {
-    /// Opens the session, assembles the facets, connects, and goes on with what was open.
+    /// Opens the session, connects, assembles the facets, and goes on with what was open.
     pub async fn start(options: SessionHostOptions) -> Result<RunningSession, StartError> {
         let SessionHostOptions {
             manifest,
@@ -117,15 +115,12 @@ impl SessionHost {
         });
         let session = session.await?;
 
-        let (connect, open) = Gated::new(connect);
         let table = ServiceTable::new();
-        let link = Link::start(&tasks.spawner(), Arc::new(connect), hello, table.clone());
+        // Before the facets: a setup may ask the server. Nobody is attached before the table is active.
+        let link = Link::start(&tasks.spawner(), connect, hello, table.clone());
         let backend = Arc::clone(&session) as Arc<dyn AgentBackend>;
         let is_root = parent_id.is_none();
         let place = tree.enter(session_id, parent_id, Arc::clone(&backend), table.clone());
-        if is_root {
-            tree.follow(tasks.spawner(), &link.server(), link.connection());
-        }
         let lifecycle = Lifecycle::default();
         let parts = SessionParts {
             backend,
@@ -149,12 +144,17 @@ impl SessionHost {
         })
         .await?;
         let cx = Context::background();
-        let start_failures = lifecycle
+        // What fails is in the log, and the session starts without it.
+        lifecycle
             .start(&cx, session.found(), options.deadlines.activation)
             .await;
+        if is_root {
+            tree.follow(tasks.spawner(), &link.server(), link.connection());
+        }
+        place.goes_on();
         session.go_on(&cx).await;
         table.activate();
-        open.open();
+        place.is_active();
         Ok(RunningSession {
             place,
             tree,
@@ -164,7 +164,6 @@ impl SessionHost {
             link,
             registries,
             lifecycle,
-            start_failures,
             deadlines: options.deadlines,
             retired,
             tasks,
@@ -197,11 +196,6 @@ impl RunningSession {
         problems.extend(self.registries.tools.problems());
         problems.extend(self.registries.prompt.problems());
         problems
-    }
-
-    /// The hooks at the session's start that failed.
-    pub fn start_failures(&self) -> &[LifecycleFailure] {
-        &self.start_failures
     }
 
     /// Ends one plugin's facet and those that cannot do without it; everything else goes on. A call of its

@@ -8,11 +8,11 @@ mod services;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_api_session::backend::{AgentBackend, TreeBackend};
+use bezel_api_session::backend::{AgentBackend, TreeBackend, ask};
 use bezel_api_session::{HostedSession, LaneError, SessionsError};
 use bezel_context::{Context, Spawner, Task};
 use bezel_plugin::Failure;
-use bezel_rpc::{CallError, ConnectionState, ErrorCode, Remote, ServiceTable, State};
+use bezel_rpc::{ConnectionState, Link, Remote, ServiceTable, State};
 use bezel_session_types::SessionId;
 use bezel_sessions_contract::{ChildEnd, ChildStart, ChildrenState, SessionChildrenClient};
 use futures::FutureExt;
@@ -73,23 +73,29 @@ struct Root {
 }
 
 impl Root {
-    /// Claims a child, when the server can be reached: a claim whose answer was lost is answered again.
+    /// Claims a child: a claim whose answer was lost is answered again.
     async fn claim(&self, session_id: &SessionId) -> Result<ChildStart, SessionsError> {
         let cx = Context::background();
-        loop {
-            let connected = self.connection.wait_for(&cx, ConnectionState::is_connected);
-            connected.await.map_err(|_| LaneError::Cancelled)?;
-            match self.children.claim(&cx, session_id.clone()).await {
-                Err(CallError::Rpc(error)) if error.code == ErrorCode::Disconnected => {}
-                answered => return Ok(answered?),
-            }
-        }
+        let claim = || self.children.claim(&cx, session_id.clone());
+        ask(&cx, &self.connection, claim).await
     }
+}
+
+/// How far a session has come whose host starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Its facets are not all active: nothing is done in it, and it has nobody taken up.
+    SettingUp,
+    /// They are, and it goes on with what was open: what runs in it may want others.
+    GoingOn,
+    /// Its services can be called.
+    Active,
 }
 
 /// A session that lives here.
 struct Member {
     number: u64,
+    stage: watch::Sender<Stage>,
     parent_id: Option<SessionId>,
     agent: Arc<dyn AgentBackend>,
     table: ServiceTable,
@@ -103,6 +109,24 @@ struct Member {
 pub(crate) struct Place {
     tree: WorkerTree,
     session_id: SessionId,
+}
+
+impl Place {
+    /// The facets are active.
+    pub(crate) fn goes_on(&self) {
+        self.reached(Stage::GoingOn);
+    }
+
+    /// The services can be called.
+    pub(crate) fn is_active(&self) {
+        self.reached(Stage::Active);
+    }
+
+    fn reached(&self, stage: Stage) {
+        if let Some(member) = self.tree.lock().by_id.get(&self.session_id) {
+            member.stage.send_replace(stage);
+        }
+    }
 }
 
 impl Drop for Place {
@@ -158,6 +182,7 @@ impl WorkerTree {
             members.number += 1;
             let member = Member {
                 number: members.number,
+                stage: watch::Sender::new(Stage::SettingUp),
                 parent_id,
                 agent,
                 table,
@@ -173,7 +198,8 @@ impl WorkerTree {
         }
     }
 
-    /// The root is there: follows what the server wants of this tree, for as long as the root's tasks run.
+    /// The root's facets are active: children can be taken up from now on, and what the server wants of this tree is
+    /// followed, for as long as the root's tasks run.
     pub(crate) fn follow(
         &self,
         spawner: Spawner,
@@ -256,7 +282,7 @@ impl WorkerTree {
     ) -> Result<Arc<dyn AgentBackend>, SessionsError> {
         let turn = self.turn(session_id);
         let _turn = turn.lock().await;
-        if let Some(agent) = self.hosted(session_id) {
+        if let Some(agent) = self.taken_up(session_id) {
             return Ok(agent);
         }
         let root = self.lock().root.clone();
@@ -342,6 +368,47 @@ impl WorkerTree {
         }
     }
 
+    /// A session that lives here and whose facets are active.
+    fn taken_up(&self, session_id: &SessionId) -> Option<Arc<dyn AgentBackend>> {
+        let members = self.lock();
+        let member = members.by_id.get(session_id)?;
+        let is_up = *member.stage.borrow() >= Stage::GoingOn;
+        is_up.then(|| Arc::clone(&member.agent))
+    }
+
+    /// A connection to the services of a session that lives here.
+    fn link(&self, session_id: &SessionId) -> Option<Link> {
+        let mut members = self.lock();
+        let spawner = members.root.as_ref()?.spawner.clone();
+        let member = members.by_id.get_mut(session_id)?;
+        let table = &member.table;
+        let services = member
+            .services
+            .get_or_insert_with(|| Services::open(&spawner, session_id, table));
+        Some(services.link())
+    }
+
+    /// Waits until a session that lives here has come so far.
+    async fn until(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+        stage: Stage,
+    ) -> Result<(), SessionsError> {
+        let unknown = || SessionsError::NotFound {
+            session_id: session_id.clone(),
+        };
+        let mut reached = {
+            let members = self.lock();
+            let member = members.by_id.get(session_id).ok_or_else(unknown)?;
+            member.stage.subscribe()
+        };
+        let waited = cx.run(reached.wait_for(|reached| *reached >= stage)).await;
+        let waited = waited.map_err(|_| LaneError::Cancelled)?;
+        // It ended.
+        waited.map(drop).map_err(|_| unknown())
+    }
+
     fn turn(&self, session_id: &SessionId) -> Arc<tokio::sync::Mutex<()>> {
         let mut members = self.lock();
         Arc::clone(members.turns.entry(session_id.clone()).or_default())
@@ -377,29 +444,32 @@ impl TreeBackend for WorkerTree {
     }
 
     fn services(&self, session_id: &SessionId) -> Option<Remote> {
-        let mut members = self.lock();
-        let spawner = members.root.as_ref()?.spawner.clone();
-        let member = members.by_id.get_mut(session_id)?;
-        let table = &member.table;
-        let services = member
-            .services
-            .get_or_insert_with(|| Services::open(&spawner, session_id, table));
-        Some(services.remote())
+        Some(self.link(session_id)?.server())
     }
 
     fn ensure<'a>(
         &'a self,
         cx: &'a Context,
+        by: &'a SessionId,
         session_id: &'a SessionId,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentBackend>, SessionsError>> {
         async move {
-            if let Some(agent) = self.hosted(session_id) {
+            if let Some(agent) = self.taken_up(session_id) {
                 return Ok(agent);
             }
             let unknown = || SessionsError::NotFound {
                 session_id: session_id.clone(),
             };
-            let root = self.lock().root.clone().ok_or_else(unknown)?;
+            let root = {
+                let members = self.lock();
+                let sets_up = |member: &Member| *member.stage.borrow() == Stage::SettingUp;
+                if members.by_id.get(by).is_some_and(sets_up) {
+                    return Err(SessionsError::NotActive {
+                        session_id: by.clone(),
+                    });
+                }
+                members.root.clone().ok_or_else(unknown)?
+            };
             // Whoever goes away leaves a start to its end.
             let (tree, id) = (self.clone(), session_id.clone());
             let start = root
@@ -412,5 +482,34 @@ impl TreeBackend for WorkerTree {
             }
         }
         .boxed()
+    }
+
+    fn reach<'a>(
+        &'a self,
+        cx: &'a Context,
+        by: &'a SessionId,
+        session_id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Remote, SessionsError>> {
+        async move {
+            self.ensure(cx, by, session_id).await?;
+            self.until(cx, session_id, Stage::Active).await?;
+            let link = self
+                .link(session_id)
+                .ok_or_else(|| SessionsError::NotFound {
+                    session_id: session_id.clone(),
+                })?;
+            let settled = link.settled(cx).await;
+            settled.map_err(|_| LaneError::Cancelled)?;
+            Ok(link.server())
+        }
+        .boxed()
+    }
+
+    fn until_active<'a>(
+        &'a self,
+        cx: &'a Context,
+        session_id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<(), SessionsError>> {
+        self.until(cx, session_id, Stage::GoingOn).boxed()
     }
 }

@@ -12,4 +12,4 @@ mod table;
 pub use table::{ProvideError, ServiceTable};
 
 pub(crate) use client::{AttachPayload, server_principal};
-pub(crate) use serve::Provider;
+pub(crate) use serve::{Provider, Told};

@@ -26,7 +26,45 @@ pub(crate) struct Provider {
     /// The client that frames without a route come from: the peer itself.
     direct: OnceLock<Arc<Client>>,
     /// What the peer was told of the table.
-    announced: Mutex<Vec<ServiceSummary>>,
+    told: Mutex<Told>,
+}
+
+/// What a peer was told of a table.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) services: Vec<ServiceSummary>,
+    /// That it is active, or that it need not be told: only a server has to know it, of its workers.
+    pub(crate) active: bool,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Told {
+            services: Vec::new(),
+            active: true,
+        }
+    }
+}
+
+impl Told {
+    /// All services.
+    pub(crate) fn of(table: &ServiceTable) -> Self {
+        Told {
+            services: table.descriptors(),
+            ..Told::default()
+        }
+    }
+
+    /// As a worker tells its server: while it is not active it has none.
+    pub(crate) fn of_worker(table: &ServiceTable) -> Self {
+        match table.is_active() {
+            true => Told::of(table),
+            false => Told {
+                active: false,
+                ..Told::default()
+            },
+        }
+    }
 }
 
 impl Provider {
@@ -37,7 +75,7 @@ impl Provider {
         spawner: Spawner,
         limits: Limits,
         peer: Principal,
-        announced: Vec<ServiceSummary>,
+        told: Told,
     ) -> Arc<Self> {
         let provider = Arc::new(Provider {
             table,
@@ -46,7 +84,7 @@ impl Provider {
             limits,
             clients: Mutex::default(),
             direct: OnceLock::new(),
-            announced: Mutex::new(announced),
+            told: Mutex::new(told),
         });
         let direct = Client::new(None, peer);
         lock(&provider.clients).insert(None, Arc::clone(&direct));
@@ -129,21 +167,29 @@ impl Provider {
         true
     }
 
-    /// Tells the peer which services there are, unless it knows.
+    /// Tells the peer which services there are and that the host is active, unless it knows. A server is told of
+    /// its worker's services once that one is active: nobody is attached to it before.
     pub(crate) fn announce(&self) {
         // Held while sending, so that the last list sent is the last one made.
-        let mut announced = lock(&self.announced);
-        let services = self.table.descriptors();
-        if *announced == services {
+        let mut told = lock(&self.told);
+        let activates = !told.active;
+        if activates && !self.table.is_active() {
             return;
         }
-        match serde_json::to_vec(&services) {
-            Ok(payload) => self
-                .publisher
-                .send(&Header::new(Kind::Services), payload.into()),
-            Err(error) => tracing::error!(%error, "the service descriptors have no JSON form"),
+        let services = self.table.descriptors();
+        if told.services != services {
+            match serde_json::to_vec(&services) {
+                Ok(payload) => self
+                    .publisher
+                    .send(&Header::new(Kind::Services), payload.into()),
+                Err(error) => tracing::error!(%error, "the service descriptors have no JSON form"),
+            }
+            told.services = services;
         }
-        *announced = services;
+        if activates {
+            self.send(&Header::new(Kind::Active));
+            told.active = true;
+        }
     }
 
     /// Sends a frame of the connection itself.

@@ -86,11 +86,13 @@ impl ServiceTable {
         true
     }
 
-    /// Lets calls in and snapshots out. Before, calls fail with `not_active` and subscriptions wait.
+    /// Lets calls in and snapshots out. Before, calls fail with `not_active` and subscriptions wait, and nobody is
+    /// attached to a worker that has this table: it is connected, and uses its server's services.
     pub fn activate(&self) {
         lock(&self.0.inner).active = true;
         for provider in self.providers() {
             provider.start_held();
+            provider.announce();
         }
     }
 

@@ -53,6 +53,8 @@ kinds! {
     /// Gives back a reference.
     Release => "release",
     Services => "services",
+    /// A worker's host is active: it can be attached to from now on.
+    Active => "active",
     Attachment => "attachment",
     Attach => "attach",
     Detach => "detach",

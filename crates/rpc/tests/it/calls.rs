@@ -111,20 +111,15 @@ on_every_transport! {
     }
 
     async fn before_activation_calls_fail_and_no_snapshot_leaves(stage: Stage) {
-        let (table, catalogue) = (ServiceTable::new(), crate::provider::Catalogue::new());
-        table.provide(ModelsClient::new(catalogue.clone()).exposed()).expect("it is the first");
-        let worker = stage.worker_with("S0", catalogue, table);
-        within(worker.link.settled(&Context::background())).await.expect("no deadline");
-        wait_until("the worker is known", || stage.router.is_connected("S0")).await;
+        let stage = Stage::idle(stage.medium());
         let client = stage.client("ann").await;
-        let models = client.attach(&stage, "S0").await;
         let cx = Context::background();
-        let state = models.state();
-        assert_eq!(models.echo(&cx, "x".into()).await.expect_err("not yet").code(), Some(ErrorCode::NotActive));
+        let state = client.models.state();
+        assert_eq!(client.models.echo(&cx, "x".into()).await.expect_err("not yet").code(), Some(ErrorCode::NotActive));
         assert!(!state.is_ready());
-        worker.table.activate();
+        stage.table.activate();
         within(state.ready(&cx)).await.expect("no deadline");
-        models.echo(&cx, "x".into()).await.expect("active");
+        client.models.echo(&cx, "x".into()).await.expect("active");
     }
 
     async fn no_value_of_a_context_is_in_any_frame(stage: Stage) {

@@ -9,6 +9,7 @@ use bezel_rpc::{
 };
 
 use crate::contract::{ModelRef, ModelsClient};
+use crate::provider::Catalogue;
 use crate::stage::{Stage, count, on_every_transport, wait_until, within};
 
 /// A contract that only the worker and the client load.
@@ -168,6 +169,29 @@ on_every_transport! {
         assert_eq!(stage.router.clients_of("S0"), vec![client.id()]);
         assert_eq!(stage.router.target_of(&client.id()).as_deref(), Some("S0"));
         assert_eq!(stage.router.workers(), vec!["S0".to_owned()]);
+    }
+
+    async fn a_worker_that_is_not_active_yet_uses_services_and_nobody_is_attached_to_it(stage: Stage) {
+        let (client, cx) = (stage.client("ann").await, Context::background());
+        stage.router.bind(&client.id(), "S0").expect("the client is connected");
+        let (table, catalogue) = (ServiceTable::new(), Catalogue::new());
+        let worker = stage.worker_with("S0", catalogue.clone(), table.clone());
+        within(worker.link.settled(&cx)).await.expect("no deadline");
+        table.provide(ModelsClient::new(catalogue).exposed()).expect("it is the first");
+        let server: ModelsClient = worker.link.server().use_service();
+        server.echo(&cx, "x".into()).await.expect("the server answers");
+        assert!(!stage.router.is_connected("S0"), "it cannot be attached to");
+        assert!(!client.link.attached().attachment().get().is_attached());
+        table.activate();
+        let state = client.link.attached().attachment();
+        within(state.wait_for(&cx, AttachmentState::is_attached)).await.expect("no deadline");
+        let models: ModelsClient = client.link.attached().use_service();
+        models.echo(&cx, "x".into()).await.expect("it has what was provided before it was active");
+        // One that comes again is active from the start.
+        worker.tap.cut();
+        within(state.wait_for(&cx, |state| !state.is_attached())).await.expect("no deadline");
+        within(state.wait_for(&cx, AttachmentState::is_attached)).await.expect("no deadline");
+        models.echo(&cx, "x".into()).await.expect("attached again");
     }
 
     async fn a_clients_end_reaches_the_worker_and_leaves_what_the_service_owns(stage: Stage) {

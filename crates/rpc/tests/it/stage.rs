@@ -114,13 +114,27 @@ impl Stage {
     }
 
     pub fn with_limits(medium: Medium, limits: Limits) -> Self {
+        let stage = Stage::of(medium, limits);
+        stage.table.activate();
+        stage
+    }
+
+    /// A server that is not active.
+    pub fn idle(medium: Medium) -> Self {
+        Stage::of(medium, Limits::default())
+    }
+
+    pub fn medium(&self) -> Medium {
+        self.medium
+    }
+
+    fn of(medium: Medium, limits: Limits) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("server.sock");
         let (table, router, catalogue) = (ServiceTable::new(), Router::new(), Catalogue::new());
         table
             .provide(ModelsClient::new(catalogue.clone()).exposed())
             .expect("it is the first");
-        table.activate();
         let acceptor = Acceptor::new(table.clone(), Arc::new(Doorman), router.clone(), limits);
         let (scope, received) = (TaskScope::new(), Record::default());
         if medium == Medium::UnixSocket {

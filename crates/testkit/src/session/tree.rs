@@ -61,6 +61,7 @@ impl TreeBackend for Alone {
     fn ensure<'a>(
         &'a self,
         _cx: &'a Context,
+        _by: &'a SessionId,
         session_id: &'a SessionId,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentBackend>, SessionsError>> {
         let found = self
@@ -69,5 +70,28 @@ impl TreeBackend for Alone {
                 session_id: session_id.clone(),
             });
         async move { found }.boxed()
+    }
+
+    fn reach<'a>(
+        &'a self,
+        cx: &'a Context,
+        by: &'a SessionId,
+        session_id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Remote, SessionsError>> {
+        async move {
+            self.ensure(cx, by, session_id).await?;
+            Err(SessionsError::Server(
+                "a played session is reached by its test alone".into(),
+            ))
+        }
+        .boxed()
+    }
+
+    fn until_active<'a>(
+        &'a self,
+        _cx: &'a Context,
+        _session_id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<(), SessionsError>> {
+        async { Ok(()) }.boxed()
     }
 }

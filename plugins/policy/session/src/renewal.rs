@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bezel_api_session::{Lane, Retirement, SessionContext, Sessions};
+use bezel_api_session::{HostedSession, Lane, Retirement, SessionContext, Sessions};
 use bezel_context::Context;
+use bezel_session_types::SessionId;
 use bezel_sessions_contract::{
     LaunchEnvironment, RenewError, RenewRequest, Renewal, SessionProcess, SessionProcessClient,
 };
@@ -86,12 +87,9 @@ impl Started {
 impl Process {
     /// What would be lost with the process.
     fn holds(&self, alone: bool) -> Option<String> {
-        if self
-            .sessions
-            .active()
-            .iter()
-            .any(|active| active != self.sessions.own())
-        {
+        let parts = parts_of(self.sessions.own(), &self.sessions.hosted().borrow());
+        let active = self.sessions.active();
+        if active.iter().any(|active| parts.contains(active)) {
             return Some(
                 "a part of its work goes on in another session; interrupt it first, or wait".into(),
             );
@@ -115,6 +113,19 @@ impl Process {
     }
 }
 
+/// Of the sessions of a process, those that are parts of the work of `own`: what goes with it.
+fn parts_of(own: &SessionId, hosted: &[HostedSession]) -> BTreeSet<SessionId> {
+    let parent_of = |id: &SessionId| {
+        let found = hosted.iter().find(|session| session.session_id == *id);
+        found.and_then(|session| session.parent_id.clone())
+    };
+    let is_part = |session: &&HostedSession| {
+        std::iter::successors(session.parent_id.clone(), parent_of).any(|above| above == *own)
+    };
+    let parts = hosted.iter().filter(is_part);
+    parts.map(|session| session.session_id.clone()).collect()
+}
+
 impl SessionProcess for Process {
     async fn renew(&self, _cx: &Context, request: RenewRequest) -> Result<Renewal, RenewError> {
         let Some(retirement) = &self.retirement else {
@@ -132,5 +143,32 @@ impl SessionProcess for Process {
         }
         retirement.retire("another one is to start with what holds now");
         Ok(Renewal::Ending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_sessions_work_are_what_it_began_and_what_that_began() {
+        let session = |id: &str, parent: Option<&str>| HostedSession {
+            session_id: SessionId::new(id),
+            parent_id: parent.map(SessionId::new),
+            number: 0,
+        };
+        let hosted = [
+            session("root", None),
+            session("child", Some("root")),
+            session("sibling", Some("root")),
+            session("grandchild", Some("child")),
+        ];
+        let parts = |own: &str| {
+            let parts = parts_of(&SessionId::new(own), &hosted);
+            parts.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(parts("root"), ["child", "grandchild", "sibling"]);
+        assert_eq!(parts("child"), ["grandchild"]);
+        assert_eq!(parts("grandchild"), [""; 0]);
     }
 }

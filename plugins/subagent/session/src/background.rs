@@ -52,12 +52,8 @@ fn heading(invocation: &InvocationId) -> String {
 /// Waits again for the children that an earlier process began in the background and whose end was not told.
 pub(crate) async fn take_up(cx: SessionContext, subagents: Arc<Subagents>) {
     let background = Context::background();
-    if cx
-        .connection
-        .wait_for(&background, |state| state.is_connected())
-        .await
-        .is_err()
-    {
+    // The end of the session is the end of this too.
+    if cx.session.until_active(&background).await.is_err() {
         return;
     }
     let sessions = &subagents.sessions;

@@ -1,7 +1,7 @@
 //! What the server knows of sessions, whether anything runs in them or not.
 
 use bezel_context::Context;
-use bezel_rpc::{CallError, ConnectionState, ErrorCode};
+use bezel_rpc::CallError;
 use bezel_session_types::{
     Entry, EntryId, HistoryPage, HistoryRange, JournalPage, Message, ModelRef, ModelView,
     SessionId, ThinkingLevel,
@@ -10,8 +10,7 @@ use bezel_sessions_contract::{
     CreateChild, ListSessions, SessionError, SessionPage, SessionSummary,
 };
 
-use super::{Sessions, SessionsError};
-use crate::agent::LaneError;
+use super::{Sessions, SessionsError, ask};
 
 impl Sessions {
     /// Begins a session that is a part of one of this tree. What the options leave open is as it is of the
@@ -198,22 +197,14 @@ impl Sessions {
         .await
     }
 
-    /// Asks the server, when it can be reached, until there is an answer.
-    pub(super) async fn asked<T, Asked>(
+    async fn asked<T, Asked>(
         &self,
         cx: &Context,
-        ask: impl Fn() -> Asked,
+        call: impl Fn() -> Asked,
     ) -> Result<T, SessionsError>
     where
         Asked: Future<Output = Result<T, CallError<SessionError>>>,
     {
-        loop {
-            let connected = self.connection.wait_for(cx, ConnectionState::is_connected);
-            connected.await.map_err(|_| LaneError::Cancelled)?;
-            match ask().await {
-                Err(CallError::Rpc(error)) if error.code == ErrorCode::Disconnected => {}
-                answered => return Ok(answered?),
-            }
-        }
+        ask(cx, &self.connection, call).await
     }
 }

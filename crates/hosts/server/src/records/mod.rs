@@ -63,6 +63,14 @@ pub(crate) enum WorkerNow {
     Closed,
 }
 
+/// A session that was to be recorded.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) session: ManagedSession,
+    /// Whether it was not there before.
+    pub(crate) is_new: bool,
+}
+
 /// The records of all sessions. Reads are from memory; each change is written before it is seen.
 #[derive(Clone)]
 pub(crate) struct Records(Arc<Shared>);
@@ -186,14 +194,15 @@ impl Records {
             .subscribe(move |(change, cx)| listener(change, cx))
     }
 
-    /// Records a new session, and its workspace where that is new. `may_use` judges the workspace.
+    /// Records a new session, and its workspace where that is new; one that is there already stays as it is. `may_use`
+    /// judges the workspace.
     pub(crate) async fn create(
         &self,
         cx: &Context,
         options: CreateManaged,
         location: Location,
         may_use: impl Fn(&WorkspaceId) -> bool,
-    ) -> Result<ManagedSession, FleetError> {
+    ) -> Result<Recorded, FleetError> {
         let title = options
             .title
             .as_deref()
@@ -210,10 +219,13 @@ impl Records {
             asked => asked.unwrap_or_else(SessionId::generate),
         };
         let _line = self.0.line.lock().await;
-        if let Some(there) = self.get(&session_id) {
+        if let Some(session) = self.get(&session_id) {
             // Asked for twice at once.
-            return match there.owner == options.owner {
-                true => Ok(there),
+            return match session.owner == options.owner {
+                true => Ok(Recorded {
+                    session,
+                    is_new: false,
+                }),
                 false => Err(FleetError::NotAuthorized { session_id }),
             };
         }
@@ -240,7 +252,11 @@ impl Records {
             updated_at: now,
             archived_at: None,
         };
-        self.insert(cx, record, new).await
+        let session = self.insert(cx, record, new).await?;
+        Ok(Recorded {
+            session,
+            is_new: true,
+        })
     }
 
     /// The workspace of a location, recorded where it is new. `may_use` judges it.

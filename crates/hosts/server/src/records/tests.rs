@@ -64,7 +64,8 @@ async fn create(records: &Records) -> Result<ManagedSession, FleetError> {
         directory: "/project/src".into(),
         root: "/project".into(),
     };
-    records.create(&cx(), options(), location, |_| true).await
+    let recorded = records.create(&cx(), options(), location, |_| true).await;
+    recorded.map(|recorded| recorded.session)
 }
 
 fn commit(running: bool) -> Commit {
@@ -90,6 +91,27 @@ async fn a_record_reads_back_as_it_was_written() {
         .unwrap();
     drop(records);
     assert_eq!(fixture.records().snapshot(), [changed]);
+}
+
+#[tokio::test]
+async fn of_two_who_create_one_session_at_once_one_is_told_that_it_is_new() {
+    let fixture = Fixture::new();
+    let records = fixture.records();
+    let asked = CreateManaged {
+        session_id: Some(SessionId::generate()),
+        ..options()
+    };
+    let create = || async {
+        let location = Location {
+            directory: "/project/src".into(),
+            root: "/project".into(),
+        };
+        let created = records.create(&cx(), asked.clone(), location, |_| true);
+        created.await.unwrap()
+    };
+    let (one, other) = tokio::join!(create(), create());
+    assert_eq!(one.session.session_id, other.session.session_id);
+    assert_eq!([one.is_new, other.is_new], [true, false]);
 }
 
 #[tokio::test]

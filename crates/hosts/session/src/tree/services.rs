@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bezel_context::{ClientId, Principal, Scopes, Spawner, Workspaces};
 use bezel_rpc::{
     AcceptedRole, Acceptor, Authenticate, Authenticated, Credential, Hello, Limits, Link,
-    PeerIdentity, Refusal, Remote, Role, Router, ServiceTable,
+    PeerIdentity, Refusal, Role, Router, ServiceTable,
 };
 use bezel_session_types::SessionId;
 use futures::FutureExt;
@@ -41,8 +41,8 @@ impl Services {
         }
     }
 
-    pub(super) fn remote(&self) -> Remote {
-        self.link.server()
+    pub(super) fn link(&self) -> Link {
+        self.link.clone()
     }
 }
 

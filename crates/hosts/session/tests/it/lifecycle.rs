@@ -6,6 +6,7 @@ use std::time::Duration;
 use bezel_api_session::{Facet, FacetError, SessionContext, SessionFacet};
 use bezel_testkit::{Script, ScriptedProvider, Step, Turn};
 use tokio::time::Instant;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::world::Place;
 
@@ -148,24 +149,27 @@ async fn a_hook_that_fails_hangs_or_panics_is_named_and_the_others_run() {
         faulty("panicking", Fault::Panics),
         noting("last", &log, &model),
     ];
+    let file = place.directory().join("log");
+    let told = Arc::new(std::fs::File::create(&file).unwrap());
+    let subscriber = tracing_subscriber::fmt().with_writer(told);
+    let listens = subscriber.with_ansi(false).set_default();
     let began = Instant::now();
     let session = place.open_facets(&model, facets).await;
+    drop(listens);
     assert_eq!(
         began.elapsed(),
         Duration::from_secs(10),
         "a hang costs its deadline and no more"
     );
-    let failures = session
-        .host
-        .start_failures()
-        .iter()
-        .map(ToString::to_string);
+    let told = std::fs::read_to_string(&file).unwrap();
     let expected = [
-        "hook `session_start` of plugin `failing`: lost the notes",
-        "hook `session_start` of plugin `hanging`: it did not answer within 10s",
-        "hook `session_start` of plugin `panicking`: it panicked",
+        r#"plugin=failing hook="session_start" lost the notes"#,
+        r#"plugin=hanging hook="session_start" it did not answer within 10s"#,
+        r#"plugin=panicking hook="session_start" it panicked"#,
     ];
-    assert_eq!(failures.collect::<Vec<_>>(), expected);
+    for failure in expected {
+        assert!(told.contains(failure), "{told}");
+    }
     assert!(taken(&log).contains(&"last: New, 0 asked".to_owned()));
     session.turn("one").await;
     drop((session.agent, session.lane));

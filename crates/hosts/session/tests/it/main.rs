@@ -13,5 +13,7 @@ mod hooks;
 mod lifecycle;
 mod permissions;
 mod projections;
+mod setup;
 mod tools;
+mod tree_world;
 mod world;

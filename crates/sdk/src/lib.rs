@@ -45,12 +45,16 @@
 //! answer, or whoever reads [`Prompt::events`]; without any of them the prompt fails with what was asked. What has
 //! no method here is reached by its contract: [`Bezel::service`] and [`Session::service`].
 //!
+//! A tool reaches other sessions as every plugin does, with [`ToolCall::with_sessions`]: it begins parts of its
+//! session's work, prompts them, waits for them, copies and rewinds them.
+//!
 //! Nothing is written outside of the instance's home and the sessions' directories, and nothing is left running
 //! by [`Bezel::stop`]. Logs and spans go to the program's own `tracing` subscriber.
 
 mod bezel;
 mod builder;
 mod error;
+mod hosts;
 mod prompt;
 mod registry;
 mod session;
@@ -65,12 +69,14 @@ pub use bezel_host_headless::{
 };
 pub use bezel_permissions_contract::Reply;
 pub use bezel_question_contract::QuestionResponse;
+pub use bezel_rewind_contract::{Reach, Restored, StageRequest, Staged};
 pub use bezel_session_types::{
     Access, PermissionMode, ResultContent, SessionId, ToolError, ToolOutput,
 };
-pub use bezel_sessions_contract::SessionSummary;
+pub use bezel_sessions_contract::{CreateChild, ForkRequest, SessionSummary};
 pub use builder::{Builder, Provider};
 pub use error::{Error, PromptError, ToolRefused};
+pub use hosts::SessionEnded;
 pub use prompt::{Answer, Events, PermissionAsk, Prompt, Question};
 pub use session::Session;
 pub use tool::{IntoOutput, Json, Tool, ToolCall};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_api_session::{SessionContext, SessionFacet, ToolDraft};
-use bezel_context::{Context, Spawner, Task};
+use bezel_context::{Context, Spawner};
 use bezel_plugin::{Draft as _, PluginId};
 use bezel_session_types::{
     Access, SessionId, Tool as SessionTool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use crate::error::ToolRefused;
+use crate::hosts::{Ends, Hosts};
 use crate::tool::{Tool, ToolCall};
 
 /// The plugin that all tools of a program belong to.
@@ -28,6 +29,7 @@ pub(crate) struct Registry(Arc<Shared>);
 
 struct Shared {
     runtime: ProgramRuntime,
+    hosts: Hosts,
     // Held only to read or change, never across an await.
     state: Mutex<State>,
 }
@@ -52,12 +54,14 @@ pub(crate) struct ProgramRuntime {
 struct Registered {
     tool: Tool,
     runtime: ProgramRuntime,
+    hosts: Hosts,
 }
 
 impl Registry {
     pub(crate) fn new(runtime: ProgramRuntime) -> Self {
         Registry(Arc::new(Shared {
             runtime,
+            hosts: Hosts::default(),
             state: Mutex::default(),
         }))
     }
@@ -72,6 +76,7 @@ impl Registry {
         let registered = Arc::new(Registered {
             tool,
             runtime: self.0.runtime.clone(),
+            hosts: self.0.hosts.clone(),
         });
         check(&registered)?;
         let mut state = self.lock();
@@ -112,6 +117,7 @@ impl Registry {
         SessionFacet::new(PLUGIN, move |cx: SessionContext| {
             let registry = registry.clone();
             async move {
+                registry.0.hosts.enter(&cx);
                 registry.contribute(&cx);
                 Ok(())
             }
@@ -188,6 +194,7 @@ impl SessionTool for Registered {
         let input = Value::clone(&invocation.arguments);
         let call = ToolCall {
             cx: cx.clone(),
+            host: self.hosts.of(&invocation.session_id),
             invocation,
         };
         let run = Arc::clone(&self.tool.run);
@@ -218,14 +225,5 @@ impl SessionTool for Registered {
     fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
         let says = self.tool.says.as_ref()?;
         Some(says(arguments, directory))
-    }
-}
-
-/// Ends its task when nobody waits for it any more.
-struct Ends<T>(Task<T>);
-
-impl<T> Drop for Ends<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

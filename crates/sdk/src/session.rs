@@ -9,9 +9,10 @@ use bezel_cli::embed::Joined;
 use bezel_context::Context;
 use bezel_permissions_contract::{PermissionsClient, Reply};
 use bezel_question_contract::{QuestionResponse, QuestionsClient};
+use bezel_rewind_contract::{Restored, RewindClient, StageRequest, Staged};
 use bezel_rpc::{AttachmentState, ServiceClient};
 use bezel_session_types::{InvocationId, SessionId};
-use bezel_sessions_contract::SessionManagementClient;
+use bezel_sessions_contract::{ForkRequest, SessionForkClient, SessionManagementClient};
 
 use crate::bezel::Shared;
 use crate::error::Error;
@@ -94,6 +95,37 @@ impl Session {
             .await
             .map(drop)
             .map_err(|error| self.not("answered", &error))
+    }
+
+    /// Copies the session: the path to an entry of it, or all of its tree, into a new one, which is opened. What runs
+    /// here goes on.
+    pub async fn fork(&self, request: ForkRequest) -> Result<Session, Error> {
+        let fork: SessionForkClient = self.service();
+        let forked = fork.fork(&Context::background(), request).await;
+        let forked = forked.map_err(|error| self.not("forked", &error))?;
+        Session::open(&self.0.shared, forked.session_id).await
+    }
+
+    /// Puts the files that the agent changed back to how they were before a message, and lets the conversation go
+    /// along when that is kept. Refused while something runs.
+    pub async fn rewind_stage(&self, request: StageRequest) -> Result<Staged, Error> {
+        let rewind: RewindClient = self.service();
+        let staged = rewind.stage(&Context::background(), request).await;
+        staged.map_err(|error| self.not("rewound", &error))
+    }
+
+    /// Brings back what the files were before they were staged; with `force` also those that were edited since.
+    pub async fn rewind_clear(&self, force: bool) -> Result<Restored, Error> {
+        let rewind: RewindClient = self.service();
+        let cleared = rewind.clear(&Context::background(), force).await;
+        cleared.map_err(|error| self.not("brought back", &error))
+    }
+
+    /// Keeps the files as staged.
+    pub async fn rewind_commit(&self) -> Result<Restored, Error> {
+        let rewind: RewindClient = self.service();
+        let kept = rewind.commit(&Context::background()).await;
+        kept.map_err(|error| self.not("kept as it was rewound", &error))
     }
 
     /// A service of the session, by its contract: whatever has no method here.

@@ -5,6 +5,7 @@ use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
 
+use bezel_api_session::Sessions;
 use bezel_context::Context;
 use bezel_session_types::{
     Access, ExecutionMode, Progress, Replay, SessionId, ToolError, ToolInvocation, ToolOutput,
@@ -15,6 +16,8 @@ use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::hosts::{CallingHost, SessionEnded};
 
 type Ran = BoxFuture<'static, Result<ToolOutput, ToolError>>;
 type Run = Arc<dyn Fn(Value, ToolCall) -> Ran + Send + Sync>;
@@ -42,6 +45,8 @@ pub struct Tool {
 pub struct ToolCall {
     pub(crate) cx: Context,
     pub(crate) invocation: ToolInvocation,
+    /// The host of the session that calls; none once it has ended.
+    pub(crate) host: Option<CallingHost>,
 }
 
 /// What a tool's function may return: text, or an output with pictures and details.
@@ -213,6 +218,24 @@ impl ToolCall {
     /// elsewhere.
     pub fn context(&self) -> &Context {
         &self.cx
+    }
+
+    /// Does something with the sessions within reach of the one that calls: its own, its parts and theirs, and the
+    /// records of others. It runs where that session lives, beside its other work, so it must not block; it ends
+    /// with the call. An error where the session has ended.
+    ///
+    /// What acts on the calling session itself is refused as busy where the session's own turn excludes it, and must
+    /// not be waited for: the turn waits for this call.
+    pub async fn with_sessions<T, F, Fut>(&self, work: F) -> Result<T, SessionEnded>
+    where
+        T: Send + 'static,
+        F: FnOnce(Context, Sessions) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + Send + 'static,
+    {
+        match &self.host {
+            Some(host) => host.run(self.cx.clone(), work).await,
+            None => Err(SessionEnded),
+        }
     }
 
     /// Everything of the call: its ids, its memos, files for long output.

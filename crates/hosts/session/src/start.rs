@@ -154,7 +154,7 @@ impl SessionHost {
         place.goes_on();
         session.go_on(&cx).await;
         table.activate();
-        place.is_active();
+        place.activated();
         Ok(RunningSession {
             place,
             tree,

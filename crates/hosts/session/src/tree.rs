@@ -3,16 +3,18 @@
 //! A child is taken up because a session of this tree wants something of it, or because the server wants it for
 //! somebody who opens it; both begin with a claim. What the server wants comes over the root's connection.
 
+mod backend;
+mod place;
 mod services;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_api_session::backend::{AgentBackend, TreeBackend, ask};
-use bezel_api_session::{HostedSession, LaneError, SessionsError};
+use bezel_api_session::backend::{AgentBackend, ask};
+use bezel_api_session::{HostedSession, SessionsError};
 use bezel_context::{Context, Spawner, Task};
 use bezel_plugin::Failure;
-use bezel_rpc::{ConnectionState, Link, Remote, ServiceTable, State};
+use bezel_rpc::{ConnectionState, Remote, ServiceTable, State};
 use bezel_session_types::SessionId;
 use bezel_sessions_contract::{ChildEnd, ChildStart, ChildrenState, SessionChildrenClient};
 use futures::FutureExt;
@@ -20,6 +22,8 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
 
+pub(crate) use self::place::Place;
+use self::place::Stage;
 use self::services::Services;
 use crate::start::RunningSession;
 
@@ -81,17 +85,6 @@ impl Root {
     }
 }
 
-/// How far a session has come whose host starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    /// Its facets are not all active: nothing is done in it, and it has nobody taken up.
-    SettingUp,
-    /// They are, and it goes on with what was open: what runs in it may want others.
-    GoingOn,
-    /// Its services can be called.
-    Active,
-}
-
 /// A session that lives here.
 struct Member {
     number: u64,
@@ -103,39 +96,6 @@ struct Member {
     services: Option<Services>,
     /// A child's host.
     running: Option<RunningSession>,
-}
-
-/// A session's place among the hosted ones; given back when it is dropped.
-pub(crate) struct Place {
-    tree: WorkerTree,
-    session_id: SessionId,
-}
-
-impl Place {
-    /// The facets are active.
-    pub(crate) fn goes_on(&self) {
-        self.reached(Stage::GoingOn);
-    }
-
-    /// The services can be called.
-    pub(crate) fn is_active(&self) {
-        self.reached(Stage::Active);
-    }
-
-    fn reached(&self, stage: Stage) {
-        if let Some(member) = self.tree.lock().by_id.get(&self.session_id) {
-            member.stage.send_replace(stage);
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let left = self.tree.lock().by_id.remove(&self.session_id);
-        self.tree.publish();
-        // Outside of the lock: what it held may come here again when it is dropped.
-        drop(left);
-    }
 }
 
 impl WorkerTree {
@@ -368,47 +328,6 @@ impl WorkerTree {
         }
     }
 
-    /// A session that lives here and whose facets are active.
-    fn taken_up(&self, session_id: &SessionId) -> Option<Arc<dyn AgentBackend>> {
-        let members = self.lock();
-        let member = members.by_id.get(session_id)?;
-        let is_up = *member.stage.borrow() >= Stage::GoingOn;
-        is_up.then(|| Arc::clone(&member.agent))
-    }
-
-    /// A connection to the services of a session that lives here.
-    fn link(&self, session_id: &SessionId) -> Option<Link> {
-        let mut members = self.lock();
-        let spawner = members.root.as_ref()?.spawner.clone();
-        let member = members.by_id.get_mut(session_id)?;
-        let table = &member.table;
-        let services = member
-            .services
-            .get_or_insert_with(|| Services::open(&spawner, session_id, table));
-        Some(services.link())
-    }
-
-    /// Waits until a session that lives here has come so far.
-    async fn until(
-        &self,
-        cx: &Context,
-        session_id: &SessionId,
-        stage: Stage,
-    ) -> Result<(), SessionsError> {
-        let unknown = || SessionsError::NotFound {
-            session_id: session_id.clone(),
-        };
-        let mut reached = {
-            let members = self.lock();
-            let member = members.by_id.get(session_id).ok_or_else(unknown)?;
-            member.stage.subscribe()
-        };
-        let waited = cx.run(reached.wait_for(|reached| *reached >= stage)).await;
-        let waited = waited.map_err(|_| LaneError::Cancelled)?;
-        // It ended.
-        waited.map(drop).map_err(|_| unknown())
-    }
-
     fn turn(&self, session_id: &SessionId) -> Arc<tokio::sync::Mutex<()>> {
         let mut members = self.lock();
         Arc::clone(members.turns.entry(session_id.clone()).or_default())
@@ -429,87 +348,5 @@ impl WorkerTree {
         stopped
             .map(|failures| failures.into_iter().flatten().collect())
             .boxed()
-    }
-}
-
-impl TreeBackend for WorkerTree {
-    fn hosted(&self, session_id: &SessionId) -> Option<Arc<dyn AgentBackend>> {
-        let members = self.lock();
-        let member = members.by_id.get(session_id)?;
-        Some(Arc::clone(&member.agent))
-    }
-
-    fn members(&self) -> watch::Receiver<Arc<[HostedSession]>> {
-        self.0.published.subscribe()
-    }
-
-    fn services(&self, session_id: &SessionId) -> Option<Remote> {
-        Some(self.link(session_id)?.server())
-    }
-
-    fn ensure<'a>(
-        &'a self,
-        cx: &'a Context,
-        by: &'a SessionId,
-        session_id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Arc<dyn AgentBackend>, SessionsError>> {
-        async move {
-            if let Some(agent) = self.taken_up(session_id) {
-                return Ok(agent);
-            }
-            let unknown = || SessionsError::NotFound {
-                session_id: session_id.clone(),
-            };
-            let root = {
-                let members = self.lock();
-                let sets_up = |member: &Member| *member.stage.borrow() == Stage::SettingUp;
-                if members.by_id.get(by).is_some_and(sets_up) {
-                    return Err(SessionsError::NotActive {
-                        session_id: by.clone(),
-                    });
-                }
-                members.root.clone().ok_or_else(unknown)?
-            };
-            // Whoever goes away leaves a start to its end.
-            let (tree, id) = (self.clone(), session_id.clone());
-            let start = root
-                .spawner
-                .spawn("host child", async move { tree.take_up(&id).await });
-            let started = cx.run(start).await.map_err(|_| LaneError::Cancelled)?;
-            match started {
-                Some(Ok(started)) => started,
-                Some(Err(_)) | None => Err(unknown()),
-            }
-        }
-        .boxed()
-    }
-
-    fn reach<'a>(
-        &'a self,
-        cx: &'a Context,
-        by: &'a SessionId,
-        session_id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Remote, SessionsError>> {
-        async move {
-            self.ensure(cx, by, session_id).await?;
-            self.until(cx, session_id, Stage::Active).await?;
-            let link = self
-                .link(session_id)
-                .ok_or_else(|| SessionsError::NotFound {
-                    session_id: session_id.clone(),
-                })?;
-            let settled = link.settled(cx).await;
-            settled.map_err(|_| LaneError::Cancelled)?;
-            Ok(link.server())
-        }
-        .boxed()
-    }
-
-    fn until_active<'a>(
-        &'a self,
-        cx: &'a Context,
-        session_id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<(), SessionsError>> {
-        self.until(cx, session_id, Stage::GoingOn).boxed()
     }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod children;
+mod reaching;
 mod refusals;
 mod secrets;
 mod sessions;

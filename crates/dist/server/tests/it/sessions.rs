@@ -8,6 +8,7 @@ use bezel_sessions_contract::{
     CreateSession, DirectoryEvent, PermissionMode, SessionError, SessionStatus,
 };
 
+use crate::launcher::Behaviour;
 use crate::over_both;
 use crate::world::{Via, World, begin_in, cx, refused};
 
@@ -68,6 +69,25 @@ over_both! {
             let refusal = refused(client.management.create(&cx, options).await);
             assert!(matches!(refusal, SessionError::Invalid { .. }), "{wrong}: {refusal:?}");
         }
+    }
+
+    async fn a_launch_that_fails_takes_back_the_session_of_who_began_it_and_of_nobody_else(world: World) {
+        let client = world.client().await;
+        let id = SessionId::generate();
+        let options = CreateSession {
+            session_id: Some(id.clone()),
+            ..begin_in(&world.project("p"))
+        };
+        world.launcher.plan([Behaviour::CannotLaunch]);
+        let cx = cx();
+        let (first, second) = tokio::join!(
+            client.management.create(&cx, options.clone()),
+            client.management.create(&cx, options),
+        );
+        let (told, refused): (Vec<_>, Vec<_>) = [first, second].into_iter().partition(Result::is_ok);
+        assert_eq!((told.len(), refused.len()), (1, 1), "{told:?} {refused:?}");
+        // Who was told of it has it.
+        client.until_status(&id, SessionStatus::Idle).await;
     }
 
     async fn a_child_is_like_its_parent_where_nobody_says_otherwise_and_goes_with_it(world: World) {

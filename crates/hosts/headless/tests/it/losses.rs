@@ -72,7 +72,7 @@ async fn a_session_whose_worker_dies_while_it_is_selected_is_selected_again() {
 async fn a_connection_that_is_lost_before_the_session_shows_itself_is_no_end() {
     for choice in [fresh(), Choice::Newest] {
         let world = World::new().await;
-        let table = world.restart_worker_silently().await;
+        let deaf = world.restart_worker_deaf().await;
         world
             .session
             .script(|session| async move { session.end(ended(OutcomeStatus::Failed, None)) });
@@ -87,7 +87,7 @@ async fn a_connection_that_is_lost_before_the_session_shows_itself_is_no_end() {
                 .wait_for(&cx, |state| !state.is_attached())
                 .await
                 .unwrap();
-            table.activate();
+            deaf.hear();
         };
         let ((outcome, _), ()) = tokio::join!(play(&world, options(choice), &mut interrupts), lose);
         assert_eq!(outcome.status, EndStatus::Failed);

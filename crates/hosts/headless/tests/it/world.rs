@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context as Poller, Poll};
 
 use bezel_chat_contract::{
     Activity, Chat, ChatClient, ChatError, ChatState, Failure, FailureKind, Outcome, OutcomeStatus,
@@ -11,9 +12,9 @@ use bezel_chat_contract::{
 use bezel_context::{ClientId, Context, Principal, Scopes, TaskScope, WorkspaceId, Workspaces};
 use bezel_models_contract::{Configuration, Models, ModelsClient, ModelsState, SelectError};
 use bezel_rpc::{
-    AcceptedRole, Acceptor, Authenticate, Authenticated, Connect, Credential, EventSource, Events,
-    Hello, Limits, Link, PeerIdentity, Refusal, Role, Router, ServiceClient as _, ServiceTable,
-    State, StateCell,
+    AcceptedRole, Acceptor, Authenticate, Authenticated, Connect, ConnectError, Credential,
+    EventSource, Events, Frame, FrameSource, Hello, Limits, Link, PeerIdentity, Refusal, Role,
+    Router, ServiceClient as _, ServiceTable, State, StateCell, Transport, TransportError,
 };
 use bezel_session_types::{
     Entry, EntryId, HistoryPage, HistoryRange, JournalPage, Message, ModelRef, ModelView,
@@ -30,6 +31,7 @@ use bezel_transcript_contract::{
 };
 use bezel_usage_contract::{Usage, UsageClient, UsageState};
 use futures::future::BoxFuture;
+use futures::task::AtomicWaker;
 use tokio::sync::watch;
 
 /// The one session of the world.
@@ -150,14 +152,20 @@ impl World {
         self.router.disconnect_client(&client);
     }
 
-    /// The worker's process gives way to one that is connected and shows nothing before it is told to.
-    pub async fn restart_worker_silently(&self) -> ServiceTable {
+    /// The worker's process gives way to one that is connected and hears nothing before it is told to: what attaches
+    /// to it is shown nothing.
+    pub async fn restart_worker_deaf(&self) -> Deaf {
         let old = self.worker.lock().unwrap().clone();
         old.stop().await;
-        let (link, table) = connect_worker(&self.scope, &self.local, &self.session);
+        let deaf = Deaf::default();
+        let dial: Arc<dyn Connect> = Arc::new(DeafDial {
+            inner: Arc::clone(&self.local),
+            deaf: deaf.clone(),
+        });
+        let link = start_worker(&self.scope, &dial, &self.session);
         *self.worker.lock().unwrap() = link.clone();
         link.settled(&Context::background()).await.unwrap();
-        table
+        deaf
     }
 
     /// The worker's process dies and another one takes its place.
@@ -169,17 +177,6 @@ impl World {
 }
 
 fn start_worker(scope: &TaskScope, local: &Arc<dyn Connect>, session: &Session) -> Link {
-    let (link, table) = connect_worker(scope, local, session);
-    table.activate();
-    link
-}
-
-/// A worker whose services are not active yet.
-fn connect_worker(
-    scope: &TaskScope,
-    local: &Arc<dyn Connect>,
-    session: &Session,
-) -> (Link, ServiceTable) {
     let table = ServiceTable::new();
     table
         .provide(ChatClient::new(session.clone()).exposed())
@@ -193,13 +190,69 @@ fn connect_worker(
     table
         .provide(UsageClient::new(session.clone()).exposed())
         .unwrap();
-    let link = Link::start(
+    table.activate();
+    Link::start(
         &scope.spawner(),
         Arc::clone(local),
         hello(Role::Worker),
-        table.clone(),
-    );
-    (link, table)
+        table,
+    )
+}
+
+/// What a worker hears nothing by, after it is let in.
+#[derive(Clone, Default)]
+pub struct Deaf(Arc<(AtomicBool, AtomicWaker)>);
+
+impl Deaf {
+    /// It hears from now on, what was said before too.
+    pub fn hear(&self) {
+        self.0.0.store(true, Ordering::SeqCst);
+        self.0.1.wake();
+    }
+}
+
+struct DeafDial {
+    inner: Arc<dyn Connect>,
+    deaf: Deaf,
+}
+
+impl Connect for DeafDial {
+    fn connect<'c>(&'c self, cx: &'c Context) -> BoxFuture<'c, Result<Transport, ConnectError>> {
+        Box::pin(async {
+            let transport = self.inner.connect(cx).await?;
+            let incoming = Box::new(DeafSource {
+                inner: transport.incoming,
+                deaf: self.deaf.clone(),
+                is_let_in: false,
+            });
+            Ok(Transport {
+                incoming,
+                ..transport
+            })
+        })
+    }
+}
+
+struct DeafSource {
+    inner: Box<dyn FrameSource>,
+    deaf: Deaf,
+    is_let_in: bool,
+}
+
+impl FrameSource for DeafSource {
+    fn poll_recv(
+        &mut self,
+        poller: &mut Poller<'_>,
+    ) -> Poll<Result<Option<Frame>, TransportError>> {
+        let (hears, waker) = &*self.deaf.0;
+        waker.register(poller.waker());
+        if self.is_let_in && !hears.load(Ordering::SeqCst) {
+            return Poll::Pending;
+        }
+        let received = self.inner.poll_recv(poller);
+        self.is_let_in |= received.is_ready();
+        received
+    }
 }
 
 fn hello(role: Role) -> Hello {

@@ -101,12 +101,13 @@ async fn of_two_who_create_one_session_at_once_one_is_told_that_it_is_new() {
         session_id: Some(SessionId::generate()),
         ..options()
     };
+    let cx = cx();
     let create = || async {
         let location = Location {
             directory: "/project/src".into(),
             root: "/project".into(),
         };
-        let created = records.create(&cx(), asked.clone(), location, |_| true);
+        let created = records.create(&cx, asked.clone(), location, |_| true);
         created.await.unwrap()
     };
     let (one, other) = tokio::join!(create(), create());

@@ -71,7 +71,7 @@ fn curious(found: &Found) -> SessionFacet {
         async move {
             look("setup", &cx.session, &found).await?;
             let sessions = cx.session.clone();
-            cx.on_activate(move || async move { Ok(look("activation", &sessions, &found).await?) });
+            cx.on_activate(move || async move { look("activation", &sessions, &found).await });
             Ok::<(), FacetError>(())
         }
     })

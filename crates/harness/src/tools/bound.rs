@@ -1,11 +1,12 @@
 //! The one place that bounds what a tool returns.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bezel_session_types::{ResultContent, ToolResultMessage};
 use serde_json::Value;
 
 use super::output::pretty;
+use super::save::{MARKER_BYTES, Whole, line_count};
 
 /// Lines of text that the model may read of one result.
 pub(crate) const MAX_LINES: usize = 2_000;
@@ -15,8 +16,6 @@ pub(crate) const MAX_BYTES: usize = 50 * 1024;
 const MAX_IMAGE: usize = 5 * 1024 * 1024;
 /// Bytes of details for renderers, as JSON.
 const MAX_DETAILS: usize = 1024 * 1024;
-/// Room for the line between head and tail.
-const MARKER_BYTES: usize = 2048;
 
 /// Bounds a result. Whole text that does not fit goes to a new file that `new_file` names; the
 /// result says which. Structured data goes there with it, after the text, and leaves the result; it does so too
@@ -58,21 +57,18 @@ pub(crate) async fn bound(result: &mut ToolResultMessage, new_file: impl FnOnce(
             whole.push_str(&structured);
         }
     }
-    let path = new_file();
-    let (whole, saved) = save(whole, &path).await;
-    if saved.is_err() {
-        result.is_error = true;
+    let whole = Whole {
+        said: whole,
+        text_bytes,
+        text_stays: stays,
+    };
+    let left = whole.save(new_file()).await;
+    result.is_error |= left.is_lost;
+    let note = ResultContent::text(left.note);
+    match stays {
+        true => result.content.push(note),
+        false => result.content.insert(0, note),
     }
-    let failure = saved.as_ref().err();
-    if stays {
-        let place = place(whole.len(), &path, failure);
-        let note = format!("[... The structured data was left out. {place} ...]");
-        result.content.push(ResultContent::text(note));
-        return;
-    }
-    let text = &whole[..text_bytes.min(whole.len())];
-    let shortened = shorten(text, whole.len(), &path, failure);
-    result.content.insert(0, ResultContent::text(shortened));
 }
 
 /// The texts of a result in one, a line apart. The first one's memory is gone on with: a result is mostly one
@@ -131,10 +127,6 @@ fn json_size(value: &Value, limit: usize) -> Option<usize> {
     written.is_ok().then_some(count.written)
 }
 
-fn line_count(text: &str) -> usize {
-    memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(!text.ends_with('\n'))
-}
-
 fn oversized_image(part: &ResultContent) -> Option<usize> {
     match part {
         ResultContent::Image(image) => {
@@ -150,76 +142,5 @@ fn bound_details(details: &mut Value) {
         if size > MAX_DETAILS {
             *details = serde_json::json!({ "omitted": true, "bytes": size });
         }
-    }
-}
-
-async fn save(whole: String, path: &Path) -> (String, std::io::Result<()>) {
-    let target = path.to_owned();
-    let written = tokio::task::spawn_blocking(move || {
-        let written = std::fs::write(&target, &whole);
-        (whole, written)
-    });
-    match written.await {
-        Ok(written) => written,
-        Err(error) => (String::new(), Err(std::io::Error::other(error))),
-    }
-}
-
-/// Head and tail of `text` with a line between them, within the limits altogether; `whole` is how many bytes were
-/// saved.
-fn shorten(text: &str, whole: usize, path: &Path, failure: Option<&std::io::Error>) -> String {
-    let half_lines = (MAX_LINES - 4) / 2;
-    let half_bytes = (MAX_BYTES - MARKER_BYTES) / 2;
-    let head = head(text, half_lines, half_bytes);
-    let tail = tail(&text[head.len()..], half_lines, half_bytes);
-    let omitted = text.len() - head.len() - tail.len();
-    let lines = line_count(&text[head.len()..head.len() + omitted]);
-    let place = place(whole, path, failure);
-    let gap = if head.ends_with('\n') { "" } else { "\n" };
-    format!("{head}{gap}[... {omitted} bytes in {lines} lines left out. {place} ...]\n{tail}")
-}
-
-/// Where the whole is, of so many bytes, or why it is nowhere.
-fn place(whole: usize, path: &Path, failure: Option<&std::io::Error>) -> String {
-    match failure {
-        None => format!(
-            "The whole output ({whole} bytes) is in {}; read it in parts.",
-            path.display()
-        ),
-        Some(error) => format!(
-            "The whole output could not be saved to {}: {error}. It is lost: make room, then run a narrower command.",
-            path.display()
-        ),
-    }
-}
-
-fn head(text: &str, lines: usize, bytes: usize) -> &str {
-    let mut end = text.len().min(bytes);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let cut = &text[..end];
-    match cut.match_indices('\n').nth(lines - 1) {
-        Some((at, _)) => &cut[..=at],
-        // Whole lines where there are any; a single endless line is cut within.
-        None if end < text.len() => cut.rfind('\n').map_or(cut, |at| &cut[..=at]),
-        None => cut,
-    }
-}
-
-fn tail(text: &str, lines: usize, bytes: usize) -> &str {
-    let mut start = text.len().saturating_sub(bytes);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    let cut = &text[start..];
-    let body = cut.strip_suffix('\n').unwrap_or(cut);
-    match body.rmatch_indices('\n').nth(lines - 1) {
-        Some((at, _)) => &cut[at + 1..],
-        None if start > 0 => cut
-            .find('\n')
-            .filter(|at| at + 1 < cut.len())
-            .map_or(cut, |at| &cut[at + 1..]),
-        None => cut,
     }
 }

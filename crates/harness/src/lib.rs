@@ -24,6 +24,7 @@ mod request;
 mod requests;
 mod retry;
 mod run;
+mod schema;
 mod state;
 mod stream;
 mod summary;

@@ -1,7 +1,9 @@
 //! Durable requests: what a call asks somebody who may be away, and who may answer after a restart.
 
+use std::any::TypeId;
+use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use bezel_context::Context;
 use bezel_plugin::FacetScope;
@@ -187,10 +189,15 @@ impl<Request: RequestValue, Response: RequestValue> DurableRequests<Request, Res
     }
 }
 
-fn schema<T: JsonSchema>() -> Value {
-    SchemaGenerator::default()
-        .into_root_schema_for::<T>()
-        .into()
+/// Made once for all sessions of the process.
+fn schema<T: JsonSchema + 'static>() -> Arc<Value> {
+    // A plain mutex: held to look up or make one. There are as many as the build has types of requests.
+    static KNOWN: LazyLock<Mutex<HashMap<TypeId, Arc<Value>>>> = LazyLock::new(Mutex::default);
+
+    let make = || SchemaGenerator::default().into_root_schema_for::<T>();
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let schema = known.entry(TypeId::of::<T>());
+    Arc::clone(schema.or_insert_with(|| Arc::new(make().into())))
 }
 
 /// What can be read of what waits. What cannot was asked by another version of the plugin: its call asks

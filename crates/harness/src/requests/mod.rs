@@ -28,6 +28,7 @@ use crate::harness::{Harness, Session};
 use crate::lane::Lane;
 use crate::memos::call_requests;
 use crate::operation::CallPhase;
+use crate::schema::{self, Schema};
 use crate::state::Step;
 
 /// What registering found.
@@ -43,8 +44,8 @@ pub struct RequestChannel {
     session: Weak<Session>,
     id: ChannelId,
     channel: Arc<Channel>,
-    request: Arc<Validator>,
-    response: Arc<Validator>,
+    request: Arc<Schema>,
+    response: Arc<Schema>,
 }
 
 impl Harness {
@@ -57,8 +58,7 @@ impl Harness {
         response: &Value,
     ) -> Result<RequestChannel, ChannelError> {
         let compile = |part, schema| {
-            let compiled = jsonschema::validator_for(schema).map(Arc::new);
-            compiled.map_err(|error| ChannelError {
+            schema::compile(schema).map_err(|error| ChannelError {
                 channel: id.clone(),
                 part,
                 reason: error.to_string(),

@@ -4,18 +4,17 @@ use std::sync::{Arc, OnceLock};
 
 use bezel_session_types::{Tool, ToolDefinition};
 use indexmap::IndexMap;
-use jsonschema::{ValidationError, Validator};
+use jsonschema::ValidationError;
 use serde_json::Value;
 
 use super::output::OutputSchema;
+use crate::schema::{self, Schema};
 
 /// A schema compiled, or why it does not compile.
-pub(super) type Compiled = Result<Arc<Validator>, Arc<ValidationError<'static>>>;
+pub(super) type Compiled = Result<Arc<Schema>, Arc<ValidationError<'static>>>;
 
 pub(super) fn compile(schema: &Value) -> Compiled {
-    jsonschema::validator_for(schema)
-        .map(Arc::new)
-        .map_err(|error| Arc::new(error.to_owned()))
+    schema::compile(schema).map_err(Arc::new)
 }
 
 /// What a registration is known by: its base registration and its ordered wrappers. Two sets whose

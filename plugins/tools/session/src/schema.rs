@@ -1,6 +1,8 @@
 //! From an arguments struct to the JSON Schema that a model gets, and from a call to that struct.
 
-use std::sync::Arc;
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use bezel_session_types::{ExecutionMode, Replay, ToolError, ToolInvocation, ToolSpec};
 use schemars::JsonSchema;
@@ -9,8 +11,13 @@ use schemars::transform::{Transform, transform_subschemas};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// The schemas of the arguments of this build's tools, each made for the first session that needs it: a session
+/// that another one begins in its process waits for none.
+// A plain mutex: held to look up or make one.
+static KNOWN: LazyLock<Mutex<HashMap<TypeId, Arc<Value>>>> = LazyLock::new(Mutex::default);
+
 /// The specification of a tool whose arguments are an `A`.
-pub(crate) fn spec<A: JsonSchema>(
+pub(crate) fn spec<A: JsonSchema + 'static>(
     label: &str,
     description: &str,
     execution_mode: ExecutionMode,
@@ -19,7 +26,7 @@ pub(crate) fn spec<A: JsonSchema>(
     ToolSpec {
         label: label.into(),
         description: description.trim().into(),
-        parameters: Arc::new(parameters::<A>()),
+        parameters: known::<A>(),
         output: None,
         execution_mode,
         replay,
@@ -34,6 +41,12 @@ pub(crate) fn arguments<A: DeserializeOwned>(invocation: &ToolInvocation) -> Res
             invocation.tool
         ))
     })
+}
+
+fn known<A: JsonSchema + 'static>() -> Arc<Value> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let schema = known.entry(TypeId::of::<A>());
+    Arc::clone(schema.or_insert_with(|| Arc::new(parameters::<A>())))
 }
 
 fn parameters<A: JsonSchema>() -> Value {
@@ -119,6 +132,12 @@ mod tests {
         Up,
         /// Down.
         Down,
+    }
+
+    #[test]
+    fn a_schema_is_made_once() {
+        assert!(Arc::ptr_eq(&known::<Arguments>(), &known::<Arguments>()));
+        assert_eq!(*known::<Arguments>(), parameters::<Arguments>());
     }
 
     #[test]

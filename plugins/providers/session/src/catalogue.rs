@@ -82,20 +82,24 @@ pub fn built_in() -> Vec<ProviderConfig> {
         .collect()
 }
 
+/// The well-known models of a built-in provider, in the order in which they are offered.
+pub(crate) fn models_of(provider: &str) -> impl Iterator<Item = ModelSpec> {
+    let is_built_in = BUILT_IN.iter().any(|(name, _)| *name == provider);
+    let models = KNOWN.get(provider).filter(|_| is_built_in);
+    models.into_iter().flatten().map(move |model| {
+        model.spec(ModelRef {
+            provider: provider.into(),
+            model_id: model.id.clone(),
+        })
+    })
+}
+
 /// The well-known models of the built-in providers, in the order in which they are offered.
 pub fn catalogue() -> Vec<ModelSpec> {
-    let providers = BUILT_IN
+    BUILT_IN
         .iter()
-        .filter_map(|(name, _)| Some((*name, KNOWN.get(*name)?)));
-    let models = providers.flat_map(|(provider, models)| {
-        models.iter().map(move |model| {
-            model.spec(ModelRef {
-                provider: provider.into(),
-                model_id: model.id.clone(),
-            })
-        })
-    });
-    models.collect()
+        .flat_map(|(name, _)| models_of(name))
+        .collect()
 }
 
 /// What is known of a model that providers of this kind serve.

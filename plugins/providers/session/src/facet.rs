@@ -167,10 +167,8 @@ fn mark(entry: &mut ProviderEntry, name: &str, key: &keys::Availability) {
 /// Models of a provider before anybody asked it: the configured ones, then the catalogue's.
 fn models(config: &ProviderConfig) -> Vec<ModelSpec> {
     let configured = config.models();
-    let known = catalogue::catalogue()
-        .into_iter()
-        .filter(|spec| spec.model.provider == config.name);
-    merged(&configured, &known.collect::<Vec<_>>())
+    let known: Vec<ModelSpec> = catalogue::models_of(&config.name).collect();
+    merged(&configured, &known)
 }
 
 /// The first list, then what the second has beside it.

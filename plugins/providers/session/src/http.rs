@@ -1,6 +1,10 @@
 //! The HTTP client: made at the first request, without certificates where none are needed.
+//!
+//! The sessions of one process that reach the same endpoint on the same way share a client, and so its connections:
+//! the first request of a session that another one began waits for no handshake. It goes with the last of them.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use bezel_session_types::{ProviderError, ProviderErrorKind};
@@ -15,9 +19,28 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// A client for one endpoint.
 #[derive(Debug)]
 pub(crate) struct Http {
-    client: OnceLock<Client>,
+    client: OnceLock<Arc<Client>>,
     url: Url,
 }
+
+/// How an endpoint is reached. What is sent there, keys and all, is in each request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Way {
+    scheme: String,
+    host: String,
+    port: Option<u16>,
+    proxy: Option<ProxySetting>,
+}
+
+/// The proxy that a session's environment names, and what goes past it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ProxySetting {
+    url: String,
+    except: Option<String>,
+}
+
+// A plain mutex: held to look up or make one, never across an await.
+static CLIENTS: LazyLock<Mutex<HashMap<Way, Weak<Client>>>> = LazyLock::new(Mutex::default);
 
 /// No client could be made.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +74,7 @@ impl Http {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = build(&self.url, environment).map_err(|error| ProviderError {
+        let client = shared(&self.url, environment).map_err(|error| ProviderError {
             kind: ProviderErrorKind::Unreachable,
             message: format!(
                 "A connection to {} could not be prepared: {error}.",
@@ -64,7 +87,25 @@ impl Http {
     }
 }
 
-fn build(url: &Url, environment: &KeySource) -> Result<Client, ClientError> {
+/// The client of this process for what is reached on the same way.
+fn shared(url: &Url, environment: &KeySource) -> Result<Arc<Client>, ClientError> {
+    let way = Way {
+        scheme: url.scheme().to_owned(),
+        host: url.host_str().unwrap_or_default().to_owned(),
+        port: url.port_or_known_default(),
+        proxy: proxy_setting(url, environment),
+    };
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(client) = clients.get(&way).and_then(Weak::upgrade) {
+        return Ok(client);
+    }
+    let client = Arc::new(build(url, way.proxy.as_ref())?);
+    clients.retain(|_, client| client.strong_count() > 0);
+    clients.insert(way, Arc::downgrade(&client));
+    Ok(client)
+}
+
+fn build(url: &Url, proxy: Option<&ProxySetting>) -> Result<Client, ClientError> {
     let builder = Client::builder()
         .tls_backend_preconfigured(tls(url)?)
         .user_agent(concat!("bezel/", env!("CARGO_PKG_VERSION")))
@@ -81,10 +122,10 @@ fn build(url: &Url, environment: &KeySource) -> Result<Client, ClientError> {
         // Compression would hold deltas back.
         .no_gzip()
         .no_proxy();
-    let builder = proxies(url, environment)
-        .map_err(ClientError::Proxy)?
-        .into_iter()
-        .fold(builder, |builder, proxy| builder.proxy(proxy));
+    let builder = match proxy {
+        None => builder,
+        Some(setting) => builder.proxy(setting.proxy().map_err(ClientError::Proxy)?),
+    };
     builder.build().map_err(ClientError::Build)
 }
 
@@ -107,8 +148,15 @@ fn tls(url: &Url) -> Result<rustls::ClientConfig, rustls::Error> {
     Ok(config)
 }
 
+impl ProxySetting {
+    fn proxy(&self) -> Result<Proxy, reqwest::Error> {
+        let except = self.except.as_deref().and_then(NoProxy::from_string);
+        Ok(Proxy::all(self.url.as_str())?.no_proxy(except))
+    }
+}
+
 /// The proxy that the session's environment names for this address. None for this machine itself.
-fn proxies(url: &Url, environment: &KeySource) -> Result<Option<Proxy>, reqwest::Error> {
+fn proxy_setting(url: &Url, environment: &KeySource) -> Option<ProxySetting> {
     let loopback = match url.host_str() {
         None | Some("localhost") => true,
         Some(host) => host
@@ -117,7 +165,7 @@ fn proxies(url: &Url, environment: &KeySource) -> Result<Option<Proxy>, reqwest:
             .is_ok_and(|address| address.is_loopback()),
     };
     if loopback {
-        return Ok(None);
+        return None;
     }
     let variable = |names: [&str; 2]| {
         names
@@ -129,11 +177,11 @@ fn proxies(url: &Url, environment: &KeySource) -> Result<Option<Proxy>, reqwest:
     } else {
         ["http_proxy", "HTTP_PROXY"]
     };
-    let Some(proxy) = variable(own).or_else(|| variable(["ALL_PROXY", "all_proxy"])) else {
-        return Ok(None);
-    };
-    let except = variable(["NO_PROXY", "no_proxy"]).and_then(NoProxy::from_string);
-    Ok(Some(Proxy::all(proxy)?.no_proxy(except)))
+    let proxy = variable(own).or_else(|| variable(["ALL_PROXY", "all_proxy"]))?;
+    Some(ProxySetting {
+        url: proxy.to_owned(),
+        except: variable(["NO_PROXY", "no_proxy"]).map(str::to_owned),
+    })
 }
 
 #[cfg(test)]
@@ -142,9 +190,7 @@ mod tests {
 
     fn proxy(url: &str, environment: &[(&str, &str)]) -> bool {
         let url = Url::parse(url).unwrap();
-        proxies(&url, &KeySource::new(environment.iter().copied()))
-            .unwrap()
-            .is_some()
+        proxy_setting(&url, &KeySource::new(environment.iter().copied())).is_some()
     }
 
     #[test]
@@ -162,6 +208,23 @@ mod tests {
             "http://api.example.com",
             &[("all_proxy", "http://proxy:1")]
         ));
+    }
+
+    #[test]
+    fn sessions_share_a_client_where_they_reach_the_same_on_the_same_way() {
+        let direct = KeySource::default();
+        let proxied = KeySource::new([("ALL_PROXY", "http://proxy:1")]);
+        let client = |path: &str, environment: &KeySource| {
+            let url = Url::parse(&format!("http://shared.example.com{path}")).unwrap();
+            shared(&url, environment).unwrap()
+        };
+        let first = client("/v1", &direct);
+        assert!(Arc::ptr_eq(&first, &client("/v1/other", &direct)));
+        assert!(!Arc::ptr_eq(&first, &client(":8080/v1", &direct)));
+        assert!(!Arc::ptr_eq(&first, &client("/v1", &proxied)));
+        let gone = Arc::downgrade(&first);
+        drop(first);
+        assert!(gone.upgrade().is_none(), "nothing else keeps it");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
@@ -122,9 +123,11 @@ pub fn load(
     sources: &Sources,
     plugins: impl Fn() -> Vec<(String, bool)>,
 ) -> Result<Loaded, LoadError> {
-    let schema = schema();
+    // A worker reads the configuration again for each session that it hosts.
+    static SCHEMA: LazyLock<Value> = LazyLock::new(schema);
+
     let mut reading = Reading {
-        schema: &schema,
+        schema: &SCHEMA,
         layers: Vec::new(),
         wrong: Vec::new(),
     };

@@ -156,14 +156,21 @@ impl Desk {
         sessions: &Sessions,
     ) -> Result<(), FacetError> {
         let (here, places) = (self.here.clone(), self.places.clone());
-        let read = tokio::task::spawn_blocking(move || read(&here, &places)).await;
-        let (catalogue, elsewhere) = read?;
-        if self.is_child {
-            match sessions.tree(cx).await {
-                Ok(tree) => self.known().above = chain(&tree, sessions.own()),
-                // What they ran when they were asked last still binds.
-                Err(error) => tracing::warn!(%error, "the sessions above were not asked"),
+        let read = tokio::task::spawn_blocking(move || read(&here, &places));
+        let above = async {
+            match self.is_child {
+                true => Some(sessions.tree(cx).await),
+                false => None,
             }
+        };
+        // A request waits for both.
+        let (read, above) = tokio::join!(read, above);
+        let (catalogue, elsewhere) = read?;
+        match above {
+            Some(Ok(tree)) => self.known().above = chain(&tree, sessions.own()),
+            // What they ran when they were asked last still binds.
+            Some(Err(error)) => tracing::warn!(%error, "the sessions above were not asked"),
+            None => {}
         }
         {
             let mut known = self.known();

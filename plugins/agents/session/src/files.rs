@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bezel_agents_contract::{AgentDefinition, AgentProblem, AgentSource, AgentSummary};
 use serde::{Deserialize, Serialize};
@@ -52,15 +52,23 @@ pub struct Catalogue {
 /// Reads all definitions. A later directory goes before an earlier one where both have an agent of one name, and
 /// every directory before what is built in. Blocks on the disk.
 pub fn read(directories: &[AgentDirectory]) -> Catalogue {
+    // They are looked at before each pass of each session, and are the same for ever.
+    static OWN: LazyLock<Catalogue> = LazyLock::new(built_in);
+
+    let mut catalogue = OWN.clone();
+    for directory in directories {
+        catalogue.directory(directory);
+    }
+    catalogue
+}
+
+fn built_in() -> Catalogue {
     let mut catalogue = Catalogue::default();
     for (name, text) in BUILT_IN {
         match parse(text, name, AgentSource::BuiltIn) {
             Ok(parsed) => catalogue.take(parsed, Path::new(name)),
             Err(wrong) => catalogue.refuse(Path::new(name), Some(wrong.line), wrong.message),
         }
-    }
-    for directory in directories {
-        catalogue.directory(directory);
     }
     catalogue
 }

@@ -56,7 +56,7 @@ impl Store {
             source,
         };
         let seq = last_seq(&connection).map_err(sqlite)?;
-        let log = Log::open(path).map_err(|source| OpenError::Io {
+        let log = Log::open(path, seq == 0).map_err(|source| OpenError::Io {
             path: path.to_owned(),
             source,
         })?;

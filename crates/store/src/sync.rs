@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Notify;
 
-/// A disk that synced within this is waited for in place the next time, on the runtime's thread: handing the
-/// wait to another thread and back can cost as much as a short sync. One that has become slow holds the
-/// runtime for one sync.
+/// A disk of whose last two syncs one was over within this is waited for in place the next time, on the runtime's
+/// thread: handing the wait to another thread and back can cost as much as a short sync. One that has become slow
+/// holds the runtime for two syncs; one that is slow now and then is not taken for slow.
 const SHORT_SYNC_MICROSECONDS: u64 = 1_000;
 /// How often whoever is about to sync lets the runtime's other tasks go first, as long as they commit: a sync in
 /// place would hold them, and each would then need one of its own. What commits without end is not waited for.
@@ -32,11 +32,11 @@ pub(crate) struct LogBroken {
 }
 
 pub(crate) struct Log {
-    file: Arc<File>,
+    files: Arc<Files>,
     committed: AtomicU64,
     synced: AtomicU64,
-    /// How long the last sync took, in microseconds.
-    took: AtomicU64,
+    /// How long the last sync took, and the one before it, in microseconds.
+    took: [AtomicU64; 2],
     syncs: AtomicU64,
     /// How long all syncs took, in nanoseconds.
     spent: AtomicU64,
@@ -47,23 +47,52 @@ pub(crate) struct Log {
     broken: OnceLock<LogBroken>,
 }
 
+/// What is brought to the disk.
+struct Files {
+    log: File,
+    /// Where the log is; none where the path names no directory.
+    directory: Option<File>,
+    /// Whether the log's name is on the disk: brought there with the first sync, so that opening waits for no disk.
+    named: AtomicBool,
+}
+
+impl Files {
+    fn sync(&self) -> std::io::Result<()> {
+        self.log.sync_data()?;
+        if !self.named.load(Ordering::Relaxed) {
+            self.sync_directory()?;
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> std::io::Result<()> {
+        self.directory.as_ref().map_or(Ok(()), File::sync_all)?;
+        self.named.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 impl Log {
-    /// The log of an open database. Its directory entry is brought to the disk once, here.
-    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
+    /// The log of an open database. Where the database itself may be new, its name is brought to the disk here.
+    pub(crate) fn open(path: &Path, may_be_new: bool) -> std::io::Result<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push("-wal");
-        let file = File::open(PathBuf::from(name))?;
-        if let Some(directory) = path
+        let directory = path
             .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-        {
-            File::open(directory)?.sync_all()?;
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let files = Files {
+            log: File::open(PathBuf::from(name))?,
+            directory: directory.map(File::open).transpose()?,
+            named: AtomicBool::new(false),
+        };
+        if may_be_new {
+            files.sync_directory()?;
         }
         Ok(Log {
-            file: Arc::new(file),
+            files: Arc::new(files),
             committed: AtomicU64::new(0),
             synced: AtomicU64::new(0),
-            took: AtomicU64::new(u64::MAX),
+            took: [const { AtomicU64::new(u64::MAX) }; 2],
             syncs: AtomicU64::new(0),
             spent: AtomicU64::new(0),
             led: AtomicBool::new(false),
@@ -104,24 +133,26 @@ impl Log {
         last
     }
 
-    /// One `fdatasync`. Where the last one was over sooner than another thread could have been woken and
-    /// heard, here and now; on a disk that takes its time, off the runtime.
+    /// One `fdatasync`. Where one is over sooner than another thread could be woken and heard, here and now; on a
+    /// disk that takes its time, off the runtime.
     async fn sync(&self) -> Result<std::io::Result<()>, tokio::task::JoinError> {
-        let timed = |file: &File| {
+        let timed = |files: &Files| {
             let started = Instant::now();
-            let outcome = file.sync_data();
+            let outcome = files.sync();
             (outcome, started.elapsed())
         };
-        let (outcome, took) = if self.took.load(Ordering::Relaxed) < SHORT_SYNC_MICROSECONDS {
-            timed(&self.file)
+        let [last, before] = &self.took;
+        let is_short = |took: &AtomicU64| took.load(Ordering::Relaxed) < SHORT_SYNC_MICROSECONDS;
+        let (outcome, took) = if is_short(last) || is_short(before) {
+            timed(&self.files)
         } else {
-            let file = Arc::clone(&self.file);
-            tokio::task::spawn_blocking(move || timed(&file)).await?
+            let files = Arc::clone(&self.files);
+            tokio::task::spawn_blocking(move || timed(&files)).await?
         };
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.spent.fetch_add(nanoseconds, Ordering::Relaxed);
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.took.store(took, Ordering::Relaxed);
+        before.store(last.swap(took, Ordering::Relaxed), Ordering::Relaxed);
         Ok(outcome)
     }
 

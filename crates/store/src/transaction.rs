@@ -9,7 +9,6 @@ use bezel_session_types::{
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::{CommitError, ancestry};
 
@@ -85,12 +84,12 @@ pub struct Receipt {
 }
 
 /// A lifecycle event that followers read in order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEvent {
     /// `noun_verb`, stable.
     pub kind: &'static str,
-    /// Its facts.
-    pub body: Value,
+    /// JSON of its facts.
+    pub body: String,
 }
 
 /// What one model request took.
@@ -238,7 +237,8 @@ impl Transaction {
     }
 
     /// Adds a lifecycle event.
-    pub fn journal(&mut self, kind: &'static str, body: Value) {
+    pub fn journal(&mut self, kind: &'static str, body: impl Serialize) {
+        let body = serde_json::to_string(&body).expect("journal events have text keys");
         self.journal.push(JournalEvent { kind, body });
     }
 
@@ -265,7 +265,6 @@ pub(crate) struct Prepared {
     bodies: Vec<String>,
     messages: Vec<String>,
     edited: Vec<String>,
-    journal: Vec<String>,
     /// Bytes of text, roughly what the log will grow by.
     pub(crate) bytes: usize,
 }
@@ -295,11 +294,6 @@ impl Prepared {
             .iter()
             .map(|(_, message)| text(message))
             .collect();
-        let journal: Vec<String> = transaction
-            .journal
-            .iter()
-            .map(|event| text(&event.body))
-            .collect();
         let values = transaction
             .values
             .iter()
@@ -308,7 +302,7 @@ impl Prepared {
             .iter()
             .chain(&messages)
             .chain(&edited)
-            .chain(&journal)
+            .chain(transaction.journal.iter().map(|event| &event.body))
             .chain(values);
         let bytes = texts.map(String::len).sum();
         Prepared {
@@ -316,7 +310,6 @@ impl Prepared {
             bodies,
             messages,
             edited,
-            journal,
             bytes,
         }
     }
@@ -377,12 +370,14 @@ impl Prepared {
                 })
                 .map_err(sqlite)?;
         }
-        for (event, body) in transaction.journal.iter().zip(&self.journal) {
+        for event in &transaction.journal {
             connection
                 .prepare_cached(
                     "INSERT INTO journal (seq, created_at, kind, body) VALUES (?1, ?2, ?3, ?4)",
                 )
-                .and_then(|mut statement| statement.execute(params![next(), now, event.kind, body]))
+                .and_then(|mut statement| {
+                    statement.execute(params![next(), now, event.kind, event.body])
+                })
                 .map_err(sqlite)?;
         }
         for row in &transaction.usage {

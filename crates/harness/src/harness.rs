@@ -16,7 +16,7 @@ use crate::config::HarnessConfig;
 use crate::events::{HarnessEvents, Hub};
 use crate::hooks::Hooks;
 use crate::lane::{Lane, LaneCore};
-use crate::requests::Channels;
+use crate::requests::{Answers, Channels};
 use crate::tools::ToolSet;
 use crate::tree::Tree;
 
@@ -138,6 +138,7 @@ pub(crate) struct Session {
     pub(crate) hub: Hub,
     pub(crate) hooks: Hooks,
     pub(crate) channels: Channels,
+    pub(crate) answers: Answers,
     /// Ends when the session is closed; every run's context is its child.
     pub(crate) root: Context,
     close: CancelHandle,
@@ -200,6 +201,7 @@ impl Harness {
             hub: Hub::default(),
             hooks: Hooks::new(),
             channels,
+            answers: Answers::default(),
             root,
             close,
             tools: RwLock::default(),

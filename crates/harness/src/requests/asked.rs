@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bezel_session_types::{InvocationId, OperationId, PendingRequest};
 use bezel_store::{Queries, ReadError};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::memos::{Notes, operation_memos};
 
 /// Which requests are meant: an owner and its own name for them. Answers of one channel are never
 /// taken for answers of another.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ChannelId(Arc<str>);
 
 impl ChannelId {

@@ -5,6 +5,7 @@
 //! request, or the answer that came meanwhile. The first answer wins; it is on the disk before anybody is
 //! told that it was accepted, and it needs nobody to wait for it.
 
+mod answers;
 mod asked;
 mod error;
 mod waiting;
@@ -12,12 +13,14 @@ mod waiting;
 use std::sync::{Arc, Weak};
 
 use bezel_context::Context;
-use bezel_session_types::{InvocationId, OperationId, SubmitOutcome};
-use bezel_store::CommitError;
+use bezel_session_types::{InvocationId, LaneName, OperationId, SubmitOutcome};
 use jsonschema::Validator;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
+use answers::Answer;
+pub(crate) use answers::Answers;
 pub(crate) use asked::{Asked, load_notes};
 pub use asked::{ChannelId, PendingRequests};
 pub use error::{ChannelError, SubmitError, WaitError};
@@ -35,6 +38,15 @@ use crate::state::Step;
 enum Registered {
     Pending,
     Resolved(Arc<Value>),
+}
+
+/// What the journal says of a request.
+#[derive(Serialize)]
+struct Fact<'fact> {
+    channel: &'fact ChannelId,
+    invocation: &'fact InvocationId,
+    lane: &'fact LaneName,
+    operation: &'fact OperationId,
 }
 
 /// One kind of request. Clones are the same channel. It keeps no session open: the tools of a session
@@ -132,22 +144,14 @@ impl RequestChannel {
             });
         }
         let session = self.open_session()?;
-        let (channel, id) = (self.clone(), invocation_id.clone());
-        let response = Arc::new(response);
-        let spawner = session.spawner.clone();
         let (told, outcome) = oneshot::channel();
-        spawner.spawn("answer", async move {
-            let answered = channel.answer(&session, &id, &response).await;
-            let accepted = matches!(answered, Ok(SubmitOutcome::Accepted));
-            if told.send(answered).is_err() {
-                tracing::debug!(%id, "whoever answered has gone");
-            }
-            if accepted {
-                // First those who answered hear of it: what the call does next takes the thread.
-                tokio::task::yield_now().await;
-                channel.channel.wake(&id, response);
-            }
+        session.answer(Answer {
+            channel: self.clone(),
+            invocation_id: invocation_id.clone(),
+            response: Arc::new(response),
+            told,
         });
+        drop(session);
         match cx.run(outcome).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(SubmitError::Closed),
@@ -199,7 +203,14 @@ impl RequestChannel {
                     None => Ok(Registered::Pending),
                 };
             }
-            let mut step = self.step(&lane, &operation_id, invocation_id, "request_asked");
+            let mut step = Step::default();
+            self.journal(
+                &lane,
+                &operation_id,
+                invocation_id,
+                "request_asked",
+                &mut step,
+            );
             let key = self.key(&operation_id, invocation_id, "request");
             step.transaction.set_value(key, &request);
             lane.commit(&mut state, step)?;
@@ -217,66 +228,22 @@ impl RequestChannel {
         Err(not_current())
     }
 
-    async fn answer(
-        &self,
-        session: &Arc<Session>,
-        invocation_id: &InvocationId,
-        response: &Arc<Value>,
-    ) -> Result<SubmitOutcome, SubmitError> {
-        let Some(committed) = self.commit_answer(session, invocation_id, response)? else {
-            return Ok(SubmitOutcome::NotPending);
-        };
-        // Those who answer at the same time share the way to the disk.
-        session.store.synced(&committed).await?;
-        Ok(SubmitOutcome::Accepted)
-    }
-
-    fn commit_answer(
-        &self,
-        session: &Arc<Session>,
-        invocation_id: &InvocationId,
-        response: &Arc<Value>,
-    ) -> Result<Option<bezel_store::Committed>, CommitError> {
-        for lane in session.all_lanes() {
-            let mut state = lane.core.lock();
-            let Some((operation, _)) = state.open_call(invocation_id) else {
-                continue;
-            };
-            let operation_id = operation.id.clone();
-            let mut asked = state.notes.asked.iter();
-            let waits =
-                |asked: &Asked| asked.is(&self.id, invocation_id) && asked.response.is_none();
-            let Some(index) = asked.position(waits) else {
-                return Ok(None);
-            };
-            let mut step = self.step(&lane, &operation_id, invocation_id, "request_answered");
-            let key = self.key(&operation_id, invocation_id, "response");
-            step.transaction.set_value(key, &**response);
-            let committed = lane.commit(&mut state, step)?;
-            state.notes.asked[index].response = Some(Arc::clone(response));
-            self.channel.hide(invocation_id);
-            return Ok(Some(committed));
-        }
-        Ok(None)
-    }
-
-    /// A step with the fact for those who follow the journal; never what is asked or answered.
-    fn step(
+    /// Adds the fact for those who follow the journal; never what is asked or answered.
+    fn journal(
         &self,
         lane: &Lane,
         operation: &OperationId,
         invocation: &InvocationId,
         kind: &'static str,
-    ) -> Step {
-        let mut step = Step::default();
-        let body = serde_json::json!({
-            "lane": *lane.core.name,
-            "operation": operation,
-            "invocation": invocation,
-            "channel": self.id.to_string(),
-        });
-        step.transaction.journal(kind, body);
-        step
+        step: &mut Step,
+    ) {
+        let fact = Fact {
+            channel: &self.id,
+            invocation,
+            lane: &lane.core.name,
+            operation,
+        };
+        step.transaction.journal(kind, fact);
     }
 
     fn key(&self, operation: &OperationId, invocation: &InvocationId, part: &str) -> String {
@@ -295,6 +262,9 @@ impl std::fmt::Debug for RequestChannel {
 
 /// Where and why a value does not match a schema; nothing where it does. Never the value itself.
 fn mismatch(validator: &Validator, value: &Value) -> Option<String> {
+    if validator.is_valid(value) {
+        return None;
+    }
     let error = validator.iter_errors(value).next()?;
     let place = error.instance_path().to_string();
     let place = if place.is_empty() { "/" } else { &place };

@@ -59,7 +59,7 @@ impl Channels {
     /// Ends the wait for something that was asked.
     pub(crate) fn withdraw(&self, asked: &Asked) {
         let channel = self.channel(&asked.channel);
-        channel.hide(&asked.invocation_id);
+        channel.hide(|shown| *shown == asked.invocation_id);
         channel.waiters().remove(&asked.invocation_id);
     }
 
@@ -117,9 +117,9 @@ impl Channel {
         });
     }
 
-    pub(super) fn hide(&self, invocation_id: &InvocationId) {
+    pub(super) fn hide(&self, is_gone: impl Fn(&InvocationId) -> bool) {
         self.pending.send_if_modified(|pending| {
-            let left = pending.iter().filter(|shown| shown.id != *invocation_id);
+            let left = pending.iter().filter(|shown| !is_gone(&shown.id));
             let left: PendingRequests = left.cloned().collect();
             let changed = left.len() < pending.len();
             *pending = left;

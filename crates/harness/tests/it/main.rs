@@ -16,6 +16,7 @@ mod kills;
 mod memos;
 mod model;
 mod navigation;
+mod racing;
 mod requests;
 mod retries;
 mod running;

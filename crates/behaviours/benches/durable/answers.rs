@@ -28,13 +28,14 @@ struct Samples {
     commit: Vec<f64>,
     race: Vec<f64>,
     batch: Vec<f64>,
+    echoes: Vec<f64>,
 }
 
 pub fn run(rounds: usize) -> Result<Vec<Value>> {
     let folder = scratch()?;
     let server = Server::start(folder.path())?;
     let mut bare = Bare::open(&folder.path().join("bare.db"))?;
-    let mut rows: [Vec<f64>; 5] = Default::default();
+    let mut rows: [Vec<f64>; 6] = Default::default();
     runtime()?.block_on(async {
         let client = Client::connect(&server).await?;
         client.session_in(folder.path()).await?;
@@ -52,8 +53,9 @@ pub fn run(rounds: usize) -> Result<Vec<Value>> {
                     commit,
                     race,
                     batch,
+                    echoes,
                 } = &mut samples;
-                let all = [answer, echo, commit, race, batch];
+                let all = [answer, echo, commit, race, batch, echoes];
                 for (row, samples) in rows.iter_mut().zip(all) {
                     row.push(median(samples));
                 }
@@ -93,6 +95,13 @@ pub fn run(rounds: usize) -> Result<Vec<Value>> {
             &rate(3),
             Some(("the rows of 64 answers in one synced commit", &rate(4))),
             json!({ "at_least_times": 0.5 }),
+        ),
+        figure(
+            "64 echoes at once, over the same hops",
+            "echoes/s",
+            &rate(5),
+            None,
+            json!("shown"),
         ),
     ])
 }
@@ -149,6 +158,15 @@ async fn race(client: &Client, bare: &mut Bare, samples: &mut Samples) -> Result
     bare.answers(RACERS as usize, &answer, &fact)?;
     samples.batch.push(started.elapsed().as_secs_f64());
     let cx = cx();
+    let started = Instant::now();
+    let echoes = waiting
+        .iter()
+        .map(|asked| asking.echo(&cx, asked.id.clone(), ANSWER));
+    let echoed = futures::future::join_all(echoes).await;
+    samples.echoes.push(started.elapsed().as_secs_f64());
+    for echoed in echoed {
+        echoed?;
+    }
     let started = Instant::now();
     let submits = waiting
         .iter()

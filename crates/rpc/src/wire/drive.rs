@@ -257,7 +257,7 @@ mod tests {
     use super::super::outbox::Drained;
     use super::*;
     use crate::limits::Limits;
-    use crate::provider::ServiceTable;
+    use crate::provider::{ServiceTable, Told};
 
     /// Bytes of each answer: so many in one batch are twice what an outbox holds.
     const ANSWER: usize = 64 * 1024;
@@ -347,7 +347,7 @@ mod tests {
             tasks.spawner(),
             Limits::default(),
             peer,
-            Vec::new(),
+            Told::default(),
         );
         let answer = |_: Frame| {
             let sent = outgoing.send(frame(ANSWER));

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bezel_rpc::{CallError, Context, ErrorCode, ServiceClient, ServiceTable};
+use bezel_rpc::{CallError, Context, ErrorCode, ServiceClient};
 
 use crate::contract::{ModelRef, ModelsClient, SelectError};
 use crate::stage::{Stage, on_every_transport, wait_until, within};

@@ -260,8 +260,9 @@ mod tests {
 
     #[test]
     fn a_call_that_nothing_names_is_an_error_and_no_quiet_end() {
-        let mut stream =
-            chunks(&[r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"","arguments":"{}"}}]}"#]);
+        let mut stream = chunks(&[
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"","arguments":"{}"}}]}"#,
+        ]);
         stream.push(r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.into());
         stream.push("[DONE]".into());
         let error = decode(Decoder::default(), &stream).unwrap_err();

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bezel_api_session::{ApproveTool, DurableRequests, ToolApproval, WaitError};
 use bezel_context::Context;
 use bezel_permissions_contract::{
-    AgentLimits, Ask, MayRead, PermissionMode, PermissionsState, Reply, Rule,
+    AgentLimits, Ask, Asked, MayRead, PermissionMode, PermissionsState, Reply, Rule,
 };
 use bezel_rpc::StateCell;
 use bezel_session_types::{Access, InvocationId, SubmitOutcome};
 use serde_json::Value;
 
 use crate::approvals::{Approvals, ApprovalsError};
-use crate::judge::{Judge, Standing, Verdict};
+use crate::judge::{EXTERNAL, Judge, Standing, Verdict};
 
 /// Characters of one text in the arguments that a person is shown.
 const MOST_TEXT: usize = 20_000;
@@ -84,10 +84,14 @@ impl Approver {
             self.reload().await;
             verdict = self.judge(&call).await;
         }
-        let (asked, covers) = match verdict {
+        let (asked, covers, leads) = match verdict {
             Verdict::Allow => return ApproveTool::Allow,
             Verdict::Deny(reason) => return ApproveTool::Deny(reason),
-            Verdict::Ask { asked, covers } => (asked, covers),
+            Verdict::Ask {
+                asked,
+                covers,
+                leads,
+            } => (asked, covers, leads),
         };
         let ask = Ask {
             tool: approval.tool.to_string(),
@@ -96,16 +100,26 @@ impl Approver {
             covers,
         };
         let ask = self.asked_before(&approval.invocation, ask);
-        self.waiting().insert(approval.invocation.clone(), call);
+        self.waiting()
+            .insert(approval.invocation.clone(), call.clone());
         let waits = Waits(self, &approval.invocation);
         let reply = self.requests.wait(cx, &approval.invocation, &ask).await;
         drop(waits);
         match reply {
-            Ok(reply) => self.settle(ask, reply).await,
-            Err(WaitError::Refused(_)) => ApproveTool::Deny(format!(
-                "Not run: what `{}` touches has changed since it was asked for. Call it again.",
-                ask.tool
-            )),
+            Ok(reply @ Reply::Reject { .. }) => self.settle(ask, reply).await,
+            // While it waited, a file may have become a link to another.
+            Ok(reply) => match self.judge(&call).await {
+                Verdict::Deny(reason) => ApproveTool::Deny(reason),
+                Verdict::Ask {
+                    asked: now,
+                    leads: lead_now,
+                    ..
+                } if !is_asked(&ask, &now) || !lead_now.iter().all(|path| leads.contains(path)) => {
+                    ApproveTool::Deny(changed(&ask))
+                }
+                Verdict::Ask { .. } | Verdict::Allow => self.settle(ask, reply).await,
+            },
+            Err(WaitError::Refused(_)) => ApproveTool::Deny(changed(&ask)),
             Err(error) => ApproveTool::Deny(format!("Not run: it could not be asked for: {error}")),
         }
     }
@@ -118,11 +132,7 @@ impl Approver {
         let says_all = |before: &&Ask| {
             before.tool == ask.tool
                 && before.arguments == ask.arguments
-                && ask.asked.iter().all(|asked| {
-                    before.asked.iter().any(|other| {
-                        (&other.action, &other.resource) == (&asked.action, &asked.resource)
-                    })
-                })
+                && is_asked(before, &ask.asked)
         };
         match before.filter(says_all) {
             Some(before) => before.clone(),
@@ -316,6 +326,24 @@ impl Approver {
     fn waiting(&self) -> MutexGuard<'_, HashMap<InvocationId, Call>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether an ask says all of this: the same of the same, and outside of the project the same place.
+fn is_asked(ask: &Ask, asked: &[Asked]) -> bool {
+    asked.iter().all(|asked| {
+        ask.asked.iter().any(|other| {
+            (&other.action, &other.resource) == (&asked.action, &asked.resource)
+                && (asked.action != EXTERNAL || other.reason == asked.reason)
+        })
+    })
+}
+
+/// What the model reads where what was asked for is not what would happen.
+fn changed(ask: &Ask) -> String {
+    format!(
+        "Not run: what `{}` touches has changed since it was asked for. Call it again.",
+        ask.tool
+    )
 }
 
 /// What was approved for the session, and for the project where that is kept.

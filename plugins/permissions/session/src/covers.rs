@@ -1,11 +1,13 @@
 //! What an answer for more than one call approves: the like of what was asked, no more than a person would expect.
 
+use std::path::Path;
+
 use bezel_permissions_contract::{Effect, Rule};
 use bezel_session_types::Access;
 
 use crate::pattern::escaped;
-use crate::place::{Place, Resolved};
-use crate::shell::Judged;
+use crate::place::{Place, Resolved, follow};
+use crate::shell::{Judged, quoted};
 
 /// Characters of a command or a text that are shown.
 const MOST_SHOWN: usize = 4_000;
@@ -53,15 +55,30 @@ pub(crate) fn directory(action: &str, path: &Resolved, inside: bool, place: &Pla
     }
 }
 
-/// A command and its like; `None` where the next one of the same words may be another.
-pub(crate) fn command(action: &str, command: &Judged) -> Option<Vec<Rule>> {
+/// A command in its directory, or its like; `None` where the next one of the same words may be another.
+pub(crate) fn command(action: &str, command: &Judged, place: &Place) -> Option<Vec<Rule>> {
     if !command.prefix.is_empty() {
         let prefix = escaped(&command.prefix.join(" "));
         return Some(vec![allow(action, format!("{prefix} *"))]);
     }
-    command
-        .told
-        .then(|| vec![allow(action, escaped(&command.text))])
+    if !command.told {
+        return None;
+    }
+    let text = match command.anywhere {
+        true => command.text.clone(),
+        false => in_directory(&command.text, command.directory.as_deref()?, &place.project),
+    };
+    Some(vec![allow(action, escaped(&text))])
+}
+
+/// A command with the directory in which it runs before it, where that is not `usual`.
+pub(crate) fn in_directory(text: &str, directory: &Path, usual: &Path) -> String {
+    let real = follow(directory);
+    match real.strip_prefix(usual) {
+        Ok(inside) if inside.as_os_str().is_empty() => text.to_owned(),
+        Ok(inside) => format!("cd {} && {text}", quoted(&inside.display().to_string())),
+        Err(_) => format!("cd {} && {text}", quoted(&real.display().to_string())),
+    }
 }
 
 /// A URL's host, or a text alone.

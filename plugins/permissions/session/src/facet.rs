@@ -1,6 +1,6 @@
 //! The session facet.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bezel_api_session::{
@@ -70,7 +70,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let home = cx.agent.environment().get("HOME").map(PathBuf::from);
     let readable = [identity.output_directory.clone()];
     let place = Place::new(&identity.directory, home, &readable);
-    let project = project(&place.real).display().to_string();
+    let project = place.project.display().to_string();
     // Where it is the same place, it is the same rules.
     let mut above = config.above;
     above.retain(|above| above.directory != identity.directory);
@@ -144,12 +144,4 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         async move { Ok(approver.approve(&cx, call).await) }
     });
     Ok(())
-}
-
-/// The root of the repository that a directory lies in; the directory itself outside of one.
-fn project(directory: &Path) -> &Path {
-    let mut above = directory.ancestors();
-    above
-        .find(|ancestor| ancestor.join(".git").exists())
-        .unwrap_or(directory)
 }

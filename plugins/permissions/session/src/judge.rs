@@ -8,7 +8,7 @@
 //! An approval covers no more than it was offered for: a file that may hold secrets or that steers git or Bezel is
 //! covered by its own name alone, and a command by its own line or by the words that name its like, where it has one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bezel_permissions_contract::{Asked, Effect, PermissionMode, Rule};
 use bezel_session_types::{Access, Resource};
@@ -16,11 +16,10 @@ use bezel_session_types::{Access, Resource};
 use crate::below::below;
 use crate::covers;
 use crate::facet::RulesAbove;
-use crate::pattern::escaped;
 use crate::place::{Place, Resolved};
 use crate::rules::{Rules, Subject};
 use crate::sensitive;
-use crate::shell::{self, Class, Depth, Judged, Touch};
+use crate::shell::{self, Class, Depth, Ground, Judged, Touch};
 
 /// What is asked beside the access itself where a path lies outside of the project.
 pub(crate) const EXTERNAL: &str = "external_directory";
@@ -38,6 +37,8 @@ pub(crate) enum Verdict {
         asked: Vec<Asked>,
         /// What answering for more than this call would approve.
         covers: Vec<Rule>,
+        /// Where the paths lead that it asks for: another answer to the same question where they lead elsewhere.
+        leads: Vec<PathBuf>,
     },
 }
 
@@ -80,6 +81,7 @@ struct Findings {
     denied: Vec<String>,
     asked: Vec<Asked>,
     covers: Vec<Rule>,
+    leads: Vec<PathBuf>,
     uncovered: bool,
 }
 
@@ -313,7 +315,11 @@ impl Judge {
         line: &str,
         directory: &Path,
     ) {
-        let script = shell::parse(line, directory, self.place.home.as_deref());
+        let ground = Ground {
+            home: self.place.home.as_deref(),
+            session: &self.place.real,
+        };
+        let script = shell::parse(line, directory, ground);
         for why in script.unclear {
             // What cannot be told apart is allowed by what allows everything.
             self.weigh(
@@ -322,7 +328,7 @@ impl Judge {
                 Weighed {
                     action,
                     subject: Subject::Any,
-                    shown: covers::cut(line),
+                    shown: covers::cut(&covers::in_directory(line, directory, &self.place.real)),
                     changes: true,
                     by_mode: Some(why),
                     covers: None,
@@ -364,16 +370,20 @@ impl Judge {
             (Class::Project, _) => Some("it runs the project's own code".to_owned()),
             (Class::Unknown, _) => Some("it is not known what it changes".to_owned()),
         };
-        let covers = covers::command(action, command);
-        let mut approvable = vec![escaped(&command.text)];
-        approvable.extend(covers.iter().flatten().map(|rule| rule.resource.clone()));
+        let covers = covers::command(action, command, &self.place);
+        let approvable = covers.iter().flatten();
+        let approvable = approvable.map(|rule| rule.resource.clone()).collect();
+        let shown = match &command.directory {
+            Some(directory) => covers::in_directory(&command.text, directory, &self.place.real),
+            None => command.text.clone(),
+        };
         self.weigh(
             standing,
             findings,
             Weighed {
                 action,
                 subject,
-                shown: covers::cut(&command.text),
+                shown: covers::cut(&shown),
                 changes: command.class != Class::Looks && !command.wraps,
                 by_mode,
                 approvable: Some(approvable),
@@ -433,14 +443,11 @@ impl Judge {
         let counts = |path: &Resolved| {
             let subject = Subject::Path(path);
             sensitive::secret(path).is_some()
+                || (depth == Depth::Followed && !self.place.is_inside(path))
                 || self.configured.denial(Access::READ, subject).is_some()
                 || self.configured.effect(Access::READ, subject) == Some(Effect::Ask)
         };
-        let found = match depth {
-            Depth::Names => return,
-            Depth::Visible => below(root, false, counts),
-            Depth::Whole => below(root, true, counts),
-        };
+        let found = below(root, depth, counts);
         for path in &found.paths {
             self.path(standing, findings, Access::READ, path, false);
         }
@@ -468,21 +475,28 @@ impl Judge {
             let name = text.split(' ').next().unwrap_or_default();
             self.configured.may_deny(action, name)
         };
-        command.open
+        let denied = |text: &String| {
+            self.configured
+                .denial(action, Subject::Text(text, &[]))
+                .is_some()
+        };
+        let open = command.open
             && (self.configured.denies(Access::READ)
                 || name(&command.text)
-                || command.forms.iter().any(|form| name(form)))
+                || command.forms.iter().any(|form| name(form)));
+        open || command.within.iter().any(denied)
     }
 
     /// What nothing is known of may not be given what may not be read.
     fn denied_touch(&self, findings: &mut Findings, touch: &Touch) {
         let Some(from) = &touch.from else { return };
         let path = self.place.resolve(&touch.path, from);
+        findings.leads.push(path.real.clone());
         let denial = |path: &Resolved| self.configured.denial(Access::READ, Subject::Path(path));
         let below = match touch.depth {
             Depth::Names => Vec::new(),
             _ if !self.configured.denies(Access::READ) => Vec::new(),
-            _ => below(&path, true, |path| denial(path).is_some()).paths,
+            depth => below(&path, depth, |path| denial(path).is_some()).paths,
         };
         for path in below.iter().chain([&path]) {
             if let Some(rule) = denial(path) {
@@ -525,6 +539,9 @@ impl Judge {
                 None => return,
             },
         };
+        if let Subject::Path(path) = subject {
+            findings.leads.push(path.real.clone());
+        }
         findings.ask(
             Asked {
                 action: action.to_owned(),
@@ -567,6 +584,7 @@ impl Findings {
         Verdict::Ask {
             asked: self.asked,
             covers: self.covers,
+            leads: self.leads,
         }
     }
 }
@@ -579,7 +597,13 @@ fn denied_by(rule: &Rule, shown: &str) -> String {
 }
 
 #[cfg(test)]
+mod approved;
+#[cfg(test)]
 mod attacks;
+#[cfg(test)]
+mod everyday;
+#[cfg(test)]
+mod misread;
 #[cfg(test)]
 mod real_bash;
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub(crate) struct Place {
     pub(crate) directory: PathBuf,
     /// The same with every link followed.
     pub(crate) real: PathBuf,
+    /// The root of the repository that it lies in, or itself: what approvals are kept for. Links followed.
+    pub(crate) project: PathBuf,
     /// The person's home, for `~`.
     pub(crate) home: Option<PathBuf>,
     /// Other directories that may be read: the session's own saved output. Links followed.
@@ -32,9 +34,13 @@ pub(crate) struct Resolved {
 impl Place {
     /// The places of a session that works in `directory`.
     pub(crate) fn new(directory: &Path, home: Option<PathBuf>, readable: &[PathBuf]) -> Self {
+        let real = follow(directory);
+        let mut above = real.ancestors();
+        let root = above.find(|ancestor| ancestor.join(".git").exists());
         Place {
             directory: directory.to_owned(),
-            real: follow(directory),
+            project: root.unwrap_or(&real).to_owned(),
+            real,
             home,
             readable: readable.iter().map(|path| follow(path)).collect(),
         }
@@ -84,7 +90,7 @@ pub(crate) fn tidy(path: &Path) -> PathBuf {
 
 /// Follows links component by component, as the kernel does. What does not exist is taken as it is named; a
 /// loop ends where it was noticed.
-fn follow(path: &Path) -> PathBuf {
+pub(crate) fn follow(path: &Path) -> PathBuf {
     let mut links = 0;
     let mut left: VecDeque<OsString> = names(path).collect();
     let mut real = PathBuf::from("/");

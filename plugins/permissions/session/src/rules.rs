@@ -197,6 +197,7 @@ mod tests {
         Place {
             directory: "/srv".into(),
             real: "/srv".into(),
+            project: "/srv".into(),
             home: Some("/home/me".into()),
             readable: Vec::new(),
         }

@@ -8,9 +8,9 @@ use crate::place::Resolved;
 pub(crate) fn secret(path: &Resolved) -> Option<&'static str> {
     let named = [&path.given, &path.real];
     let is_secret = |path: &Path| {
-        path.file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(holds_secrets)
+        let name = |path: &Path| Some(path.file_name()?.to_str()?.to_lowercase());
+        let folder = path.parent().and_then(name).unwrap_or_default();
+        name(path).is_some_and(|name| holds_secrets(&folder, &name))
     };
     named
         .into_iter()
@@ -18,23 +18,60 @@ pub(crate) fn secret(path: &Resolved) -> Option<&'static str> {
         .then_some("it may hold secrets")
 }
 
-fn holds_secrets(name: &str) -> bool {
-    const EXAMPLES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".defaults"];
-    const NAMES: [&str; 9] = [
+/// Whether a file of this name, in a folder of that one, may hold secrets; both in small letters. A copy may as well.
+fn holds_secrets(folder: &str, name: &str) -> bool {
+    const EXAMPLES: [&str; 5] = [
+        ".env.example",
+        ".env.sample",
+        ".env.template",
+        ".env.dist",
+        ".env.defaults",
+    ];
+    const NAMES: [&str; 10] = [
         ".envrc",
         ".netrc",
+        "_netrc",
+        ".npmrc",
+        ".pypirc",
         ".pgpass",
+        ".my.cnf",
         ".git-credentials",
         ".htpasswd",
-        "id_rsa",
-        "id_dsa",
-        "id_ecdsa",
-        "id_ed25519",
+        ".vault-token",
     ];
-    const ENDINGS: [&str; 6] = [".pem", ".p12", ".pfx", ".kdbx", ".keystore", ".jks"];
-    let environment = (name == ".env" || name.starts_with(".env."))
-        && !EXAMPLES.iter().any(|ending| name.ends_with(ending));
-    environment || NAMES.contains(&name) || ENDINGS.iter().any(|ending| name.ends_with(ending))
+    const IN_FOLDERS: [(&str, &str); 7] = [
+        (".aws", "credentials"),
+        (".aws", "config"),
+        (".cargo", "credentials.toml"),
+        (".docker", "config.json"),
+        (".kube", "config"),
+        (".gem", "credentials"),
+        ("gh", "hosts.yml"),
+    ];
+    const KEYS: [&str; 4] = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
+    const ENDINGS: [&str; 9] = [
+        ".env",
+        ".key",
+        ".pem",
+        ".ppk",
+        ".p12",
+        ".pfx",
+        ".kdbx",
+        ".keystore",
+        ".jks",
+    ];
+    const COPIES: [&str; 7] = [".bak", ".old", ".orig", ".save", ".swp", ".backup", "~"];
+    let mut name = name;
+    while let Some(first) = COPIES.iter().find_map(|copy| name.strip_suffix(copy)) {
+        name = first;
+    }
+    let environment = name.starts_with(".env.") && !EXAMPLES.contains(&name);
+    let key = KEYS.iter().any(|key| name.starts_with(key)) && !name.ends_with(".pub");
+    environment
+        || key
+        || NAMES.contains(&name)
+        || IN_FOLDERS.contains(&(folder, name))
+        || ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Why changing a path changes more than a file of the project.
@@ -66,7 +103,27 @@ mod tests {
 
     #[test]
     fn secrets_are_known_by_either_name() {
-        for name in [".env", ".env.local", "server.pem", "id_ed25519"] {
+        for name in [
+            ".env",
+            ".env.local",
+            ".env.local.example",
+            ".ENV",
+            ".env~",
+            ".env.bak",
+            "prod.env",
+            "server.pem",
+            "A.PEM",
+            "server.key",
+            "x.ppk",
+            "id_ed25519",
+            "id_ed25519_sk",
+            "id_rsa.bak",
+            ".npmrc",
+            ".pypirc",
+            ".aws/credentials",
+            ".docker/config.json",
+            ".kube/config",
+        ] {
             assert!(
                 secret(&path(&format!("/a/{name}"), "/a/x")).is_some(),
                 "{name}"
@@ -76,7 +133,15 @@ mod tests {
                 "{name}"
             );
         }
-        for name in [".env.example", "env", ".environment", "pem"] {
+        for name in [
+            ".env.example",
+            "env",
+            ".environment",
+            "pem",
+            "id_rsa.pub",
+            "config.json",
+            "key",
+        ] {
             let named = format!("/a/{name}");
             assert!(secret(&path(&named, &named)).is_none(), "{name}");
         }

@@ -199,7 +199,104 @@ fn command() -> impl Strategy<Value = String> {
     })
 }
 
+/// One of these.
+fn select(words: &'static [&'static str]) -> proptest::sample::Select<&'static str> {
+    proptest::sample::select(words)
+}
+
+/// Harm behind something that one reader takes otherwise than another.
+fn odd() -> impl Strategy<Value = String> {
+    let here_document = (
+        select(&[
+            "E", "1", "EOF", "'E'", "\"E\"", "E\"\"", "''E", "$'E'", "\\E", "E\\F", "'E\\F'",
+            "E'F'", "E\"F\"", "-E",
+        ]),
+        select(&[
+            "", "", ";echo", "; echo", " ;echo", ">&2", "|cat", "&&ls", "<a.txt", " #", "&",
+        ]),
+        select(&["", "x\n", "$x\n", "x\\\n"]),
+        select(&[
+            "", "$E\n", "${E}\n", "$x\n", "E\n", "EOF\n", "'E'\n", "$EOF\n",
+        ]),
+    );
+    let here_document = here_document.prop_map(|(delimiter, after, body, tail)| {
+        let unquoted = delimiter.trim_start_matches('-').trim_start_matches('$');
+        let end = match delimiter {
+            "'E\\F'" => "E\\F".to_owned(),
+            _ => unquoted.replace(['\'', '"', '\\'], ""),
+        };
+        format!("cat <<{delimiter}{after}\n{body}{end}\ntouch hit\n{tail}")
+    });
+    let control = select(&[
+        "\u{b}", "\u{c}", "\r", "\u{1}", "\u{1f}", "\u{85}", "\u{a0}", "\u{2003}", "\u{3000}",
+    ]);
+    let hidden = (
+        control,
+        select(&["#", "# ", "", "#'"]),
+        select(&["; ", " && ", "\n", " | "]),
+    );
+    let hidden = hidden.prop_map(|(control, comment, operator)| {
+        format!("cat a.txt {control}{comment}{operator}touch hit")
+    });
+    let value = select(&[
+        "$y",
+        "\"$y\"",
+        "${y}",
+        "$(printf 'x sh hit.sh')",
+        "x$y",
+        "'$y'",
+        "*.sh",
+        "$'x sh hit.sh'",
+        "`echo $y`",
+    ]);
+    let runner = select(&[
+        "env TERM=",
+        "env LANG=C TERM=",
+        "TERM=",
+        "timeout ",
+        "nice -n ",
+        "env -u ",
+        "export x=",
+    ]);
+    let expanded = (runner, value)
+        .prop_map(|(runner, value)| format!("y='x sh hit.sh'; {runner}{value} cat a.txt"));
+    let format = select(&[
+        "%n", "'%5n'", "'x%n'", "%%n", "'%hhn'", "\"%.3n\"", "'%s%n'", "'%%%n'",
+    ]);
+    let stored = (format, select(&["PATH", "x PATH", "PATH PATH"]));
+    let stored = stored.prop_map(|(format, names)| format!("printf {format} {names}; cat a.txt"));
+    let file = select(&["@f", "-- @f", "-n @f", "-a *", "f"]);
+    let listed = (
+        select(&[
+            "strings",
+            "nm",
+            "size",
+            "diff -N .",
+            "diff a.txt",
+            "rg K",
+            "zcat",
+        ]),
+        file,
+    );
+    let listed = listed.prop_map(|(program, file)| format!("{program} {file}"));
+    let directory = select(&[
+        "deep",
+        "dd",
+        ".",
+        "empty",
+        "deep dd",
+        "a.txt dd",
+        "-r deep dd",
+    ]);
+    let compared = directory.prop_map(|directory| format!("diff -N {directory} empty"));
+    prop_oneof![4 => here_document, 2 => hidden, 2 => expanded, 1 => stored, 1 => listed, 1 => compared]
+}
+
 fn line() -> impl Strategy<Value = String> {
+    prop_oneof![2 => common(), 1 => odd()]
+}
+
+fn common() -> impl Strategy<Value = String> {
     let operator = proptest::sample::select(vec!["; ", " && ", " || ", " | ", " & ", "\n"]);
     let wrap = |line: &str, wrap: usize| {
         let quoted = format!("'{}'", line.replace('\'', r"'\''"));
@@ -228,22 +325,26 @@ fn line() -> impl Strategy<Value = String> {
     })
 }
 
-/// Runs a line in bash as the tool does, for a short time.
-fn run(line: &str, directory: &Path) {
-    let mut child = Command::new("timeout")
+/// What secrets hold, and files outside.
+const SECRET: &str = "only-for-the-person";
+
+/// Runs a line in bash as the tool does, for a short time. Gives what it wrote.
+fn run(line: &str, directory: &Path) -> String {
+    let output = Command::new("timeout")
         .args(["-s", "KILL", "2", "bash", "-c", line])
         .current_dir(directory)
         .env("HOME", directory.join("../home"))
         .env("S", "a[$(touch hit)]")
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
+        .output()
         .unwrap();
-    child.wait().unwrap();
+    [output.stdout, output.stderr]
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .concat()
 }
 
-/// Whatever plan mode lets run changes no file, whatever it is made of. What would be asked for is not run.
+/// Whatever plan mode lets run changes no file and shows no secret, whatever it is made of. What would be asked for is
+/// not run.
 #[test]
 fn what_plan_mode_allows_changes_nothing_in_real_bash() {
     if Command::new("bash").arg("--version").output().is_err() {
@@ -256,12 +357,25 @@ fn what_plan_mode_allows_changes_nothing_in_real_bash() {
     let until = Instant::now() + Duration::from_secs(seconds);
     let ground = Ground::new();
     // The project's own programs, for lines that make names mean these.
-    for name in ["ls", "cat", "sort", "git"] {
-        use std::os::unix::fs::PermissionsExt;
-        let path = ground.project.join(name);
-        std::fs::write(&path, "#!/bin/bash\n: > \"$(dirname \"$0\")/hit\"\n").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let hit = "#!/bin/bash\n: > \"${BASH_SOURCE[0]%/*}/hit\"\n";
+    for folder in [".", "0", "1"] {
+        std::fs::create_dir_all(ground.project.join(folder)).unwrap();
+        for name in ["ls", "cat", "sort", "git"] {
+            use std::os::unix::fs::PermissionsExt;
+            let path = ground.project.join(folder).join(name);
+            std::fs::write(&path, hit).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
     }
+    std::fs::write(ground.project.join("hit.sh"), ": > hit\n").unwrap();
+    std::fs::write(ground.project.join("f"), "../secret.txt .env\n").unwrap();
+    for secret in ["../secret.txt", ".env", "id_rsa"] {
+        std::fs::write(ground.project.join(secret), SECRET).unwrap();
+    }
+    for folder in ["dd", "empty"] {
+        std::fs::create_dir(ground.project.join(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink("../../secret.txt", ground.project.join("dd/a.txt")).unwrap();
     let root = ground.project.parent().unwrap().to_owned();
     let before = files(&root);
     let mut runner = proptest::test_runner::TestRunner::default();
@@ -275,8 +389,9 @@ fn what_plan_mode_allows_changes_nothing_in_real_bash() {
             continue;
         }
         ran += 1;
-        run(&line, &ground.project);
+        let written = run(&line, &ground.project);
         assert!(files(&root) == before, "{line:?} changed something");
+        assert!(!written.contains(SECRET), "{line:?} shows a secret");
     }
     assert!(ran > 0, "{made} lines, none of which runs");
     println!("{made} lines were made, {ran} ran");

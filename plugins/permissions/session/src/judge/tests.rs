@@ -326,7 +326,7 @@ fn configured_rules_go_before_the_mode_and_approvals_before_rules_that_ask() {
 #[test]
 fn an_ask_says_what_and_why_and_what_more_an_answer_would_cover() {
     let world = world(Vec::new());
-    let Verdict::Ask { asked, covers } =
+    let Verdict::Ask { asked, covers, .. } =
         world.shell(Ask, "cargo test -p x && git push origin main | tee log")
     else {
         panic!("it asks");
@@ -347,7 +347,7 @@ fn an_ask_says_what_and_why_and_what_more_an_answer_would_cover() {
     assert_eq!(covers(world.shell(Ask, "rm -rf *.o"))[..], []);
     assert_eq!(
         covers(world.shell(Ask, "rm -rf 'a*'"))[0].resource,
-        r"rm -rf a\*"
+        r"rm -rf 'a\*'"
     );
     assert_eq!(covers(world.shell(Ask, "LD_PRELOAD=x cargo test"))[..], []);
     assert_eq!(covers(world.shell(Ask, "cargo test && ("))[..], []);

@@ -18,10 +18,14 @@ pub(super) fn known(name: &str, arguments: &[Word]) -> Option<bool> {
                 .iter()
                 .all(|word| !word.starts_with('-') || matches!(*word, "-a" | "-t" | "-p"))
         }
-        // A format may be followed by anything; an option in its place names a variable.
+        // A format may be followed by anything; an option in its place names a variable, and so does what `%n` takes.
         "printf" => match arguments.split_first() {
             Some((format, rest)) => {
-                if !format.known || format.glob || format.text.starts_with('-') {
+                if !format.known
+                    || format.glob
+                    || format.text.starts_with('-')
+                    || stores(&format.text)
+                {
                     return Some(false);
                 }
                 if !rest.iter().all(|word| word.single) {
@@ -71,6 +75,17 @@ pub(super) fn known(name: &str, arguments: &[Word]) -> Option<bool> {
         | "disown" | "bg" | "fg" | "ulimit" | "umask" => false,
         _ => return None,
     })
+}
+
+/// Whether a format of `printf` holds `%n`, in any of its spellings.
+fn stores(format: &str) -> bool {
+    let format = format.replace("%%", "");
+    let mut conversions = format.split('%').skip(1);
+    let ends_in_n = |rest: &str| {
+        let stands_before = |one: char| one.is_ascii_digit() || " -+#'.*$hlLjzt".contains(one);
+        rest.trim_start_matches(stands_before).starts_with('n')
+    };
+    conversions.any(ends_in_n)
 }
 
 /// Whether `name` or `name=…` sets a variable that decides nothing.
@@ -138,8 +153,14 @@ pub(super) fn tested(words: &[Word]) -> Vec<&str> {
     let looks = |word: &Word| {
         OF_FILES.contains(&word.text.as_str()) && !matches!(word.text.as_str(), "-n" | "-t")
     };
-    let pairs = words
-        .windows(2)
-        .filter(|pair| looks(&pair[0]) && pair[1].known);
-    pairs.map(|pair| pair[1].text.as_str()).collect()
+    let compares = |word: &Word| matches!(word.text.as_str(), "-nt" | "-ot" | "-ef");
+    let of_one = words.windows(2).filter(|pair| looks(&pair[0]));
+    let of_two = words.windows(3).filter(|three| compares(&three[1]));
+    let named = of_one
+        .map(|pair| &pair[1])
+        .chain(of_two.flat_map(|three| [&three[0], &three[2]]));
+    named
+        .filter(|word| word.known)
+        .map(|word| word.text.as_str())
+        .collect()
 }

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::known::{self, Class};
 use super::marks::is_harmless_variable;
-use super::script::{Judged, RELINKED, Reading};
+use super::script::{Judged, RELINKED, RENAMED, Reading};
 use super::words::Word;
 use super::wrappers::{self, Inner};
 use super::{builtins, git, prefix};
@@ -135,7 +135,7 @@ pub(super) fn judge(reading: &mut Reading<'_>, command: Simple) {
 fn destination(reading: &Reading<'_>, arguments: &[Word]) -> Option<PathBuf> {
     let mut targets = arguments.iter().filter(|word| word.text != "--");
     let text = match (targets.next(), targets.next()) {
-        (None, _) => reading.home?.to_str()?,
+        (None, _) => reading.ground.home?.to_str()?,
         (Some(word), None) if word.known && !word.glob && !word.text.starts_with('-') => &word.text,
         _ => return None,
     };
@@ -186,7 +186,20 @@ fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
     ];
     if base == "git" {
         forms.push(format!("git {}", shown(git::without_options(arguments))));
+        // An option that is not known may take the next word.
+        let options = arguments
+            .iter()
+            .take_while(|word| word.text.starts_with('-'))
+            .count();
+        let suffixes = (1..(options * 2 + 1).min(arguments.len())).filter(|_| options > 0);
+        forms.extend(suffixes.map(|at| format!("git {}", shown(&arguments[at..]))));
     }
+    let bare: Vec<&str> = command
+        .words
+        .iter()
+        .map(|word| word.text.as_str())
+        .collect();
+    forms.push(bare.join(" "));
     forms.retain(|form| *form != text);
     forms.dedup();
     let directory = reading.directory.clone();
@@ -198,28 +211,49 @@ fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
         ));
         reading.renamed = true;
     }
-    let (class, mut touches) = match builtin {
+    let (mut class, mut touches) = match builtin {
         _ if !risky.is_empty() || reading.renamed => (Class::Unknown, Vec::new()),
         Some(true) => known::of_builtin(name, arguments, directory),
         Some(false) => (Class::Unknown, Vec::new()),
         None => known::class(name, arguments, directory),
     };
+    if class != Class::Unknown
+        && name == "git"
+        && !git::is_own(directory, reading.ground.session, reading.changed)
+    {
+        reading.hidden(
+            "it may be a repository that came with other files, and git runs what that says",
+        );
+        class = Class::Unknown;
+    }
+    let globs = command.words.iter().any(|word| word.glob);
+    reading.patterns |= globs;
+    if globs && reading.changed {
+        reading.hidden(RENAMED);
+    }
+    let mut within = Vec::new();
     if class == Class::Unknown {
-        touches = known::paths(name, arguments, directory);
+        let given: Vec<Word> = arguments.iter().chain(&reading.fed).cloned().collect();
+        touches = known::paths(name, &given, directory);
+        within = may_run(arguments);
     } else if reading.relinked && !touches.is_empty() {
         reading.hidden(RELINKED);
     }
-    if class == Class::Files {
-        reading.altered |= matches!(name, "rm" | "rmdir" | "mv");
-        reading.relinked |=
-            name == "ln" || (matches!(name, "mv" | "cp") && known::may_move_links(&touches));
+    reading.changed |= touches.iter().any(|touch| touch.changes);
+    if class == Class::Files || touches.iter().any(|touch| touch.changes) {
+        reading.altered |= matches!(name, "rm" | "rmdir" | "mv" | "git");
+        reading.relinked |= name == "ln"
+            || (matches!(name, "mv" | "cp" | "git") && known::may_move_links(&touches));
     }
     let prefix = if risky.is_empty() && !reading.renamed {
         prefix::prefix(&command.words)
     } else {
         Vec::new()
     };
-    let open = (command.words.iter()).any(|word| !known::is_told(word, directory));
+    // Names of files come from elsewhere.
+    let lists = |word: &Word| word.text.starts_with('-') && word.text.contains("from");
+    let open = (command.words.iter())
+        .any(|word| !known::is_told(word, directory) || (class == Class::Unknown && lists(word)));
     let told = risky.is_empty() && command.words.iter().all(|word| word.known && !word.glob);
     let cut: String = text.chars().take(MOST_SHOWN).collect();
     if cut.len() < text.len() {
@@ -234,5 +268,47 @@ fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
         told,
         open,
         prefix,
+        directory: directory.map(Path::to_owned),
+        anywhere: means_the_same_anywhere(&command.words),
+        within,
     });
+}
+
+/// Whether a command names files, or other machines, and each in full.
+fn means_the_same_anywhere(words: &[Word]) -> bool {
+    let Some((name, arguments)) = words.split_first() else {
+        return false;
+    };
+    let in_full = |word: &&Word| word.text.starts_with('/') || word.text.contains("://");
+    let is_option =
+        |word: &Word| word.text.starts_with('-') && !word.text.contains(['=', '/', '.', ':']);
+    let named: Vec<&Word> = arguments.iter().filter(|word| !is_option(word)).collect();
+    let by_name = !name.text.contains('/') || name.text.starts_with('/');
+    by_name && !named.is_empty() && named.iter().all(in_full)
+}
+
+/// Every command that the words of one may be, of which nothing is known: each word with those behind it, and likewise
+/// within a word.
+fn may_run(arguments: &[Word]) -> Vec<String> {
+    /// Words looked at.
+    const MOST: usize = 40;
+    let bare = |text: &str| text.rsplit('/').next().unwrap_or(text).to_owned();
+    let suffixes = |words: Vec<String>| -> Vec<String> {
+        let suffix = |at: usize| match &words[at..] {
+            [first, rest @ ..] => [&[bare(first)], rest].concat().join(" "),
+            [] => String::new(),
+        };
+        (0..words.len().min(MOST)).map(suffix).collect()
+    };
+    let mut found = suffixes(arguments.iter().map(Word::shown).collect());
+    let separates = |one: char| one.is_whitespace() || ";&|(){}`'\"".contains(one);
+    for word in arguments
+        .iter()
+        .take(MOST)
+        .filter(|word| word.text.contains(separates))
+    {
+        let words = word.text.split(separates).filter(|word| !word.is_empty());
+        found.extend(suffixes(words.map(str::to_owned).collect()));
+    }
+    found
 }

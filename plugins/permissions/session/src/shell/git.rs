@@ -1,10 +1,15 @@
 //! The subcommands of git that only look, each with every option with which it does.
 
+use std::path::{Path, PathBuf};
+
 use super::options;
 use super::words::Word;
+use crate::place::follow;
 
 /// Options before the subcommand that take the next word.
-const WITH_VALUE: [&str; 7] = [
+const WITH_VALUE: [&str; 9] = [
+    "--attr-source",
+    "--super-prefix",
     "-C",
     "-c",
     "--git-dir",
@@ -195,4 +200,64 @@ pub(super) fn looks(arguments: &[Word]) -> Option<Looked<'_>> {
         paths: call.operands.into_iter().skip(first).collect(),
         searches: subcommand.text == "grep",
     })
+}
+
+/// What git takes for its repository.
+#[derive(PartialEq)]
+enum Repository {
+    /// The `.git` of this directory.
+    Of(PathBuf),
+    /// A directory of files that are named like those of a repository without a worktree. They may have come along with
+    /// other files, and what they configure is run.
+    Bare,
+    None,
+}
+
+fn repository(from: &Path) -> Repository {
+    let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
+    for directory in follow(from).ancestors() {
+        let own = directory.join(".git");
+        if own.is_file() || is_there(own.join("HEAD")) {
+            return Repository::Of(directory.to_owned());
+        }
+        // Not all of it need be there yet.
+        let parts = ["objects", "refs", "commondir"];
+        if is_there(directory.join("HEAD"))
+            && parts.iter().any(|part| is_there(directory.join(part)))
+        {
+            return Repository::Bare;
+        }
+    }
+    Repository::None
+}
+
+/// The directory whose `.git` is found from here.
+pub(super) fn root(from: &Path) -> Option<PathBuf> {
+    match repository(from) {
+        Repository::Of(directory) => Some(directory),
+        Repository::Bare | Repository::None => None,
+    }
+}
+
+/// Whether git, started here, works in the repository that the session is in, in a submodule or worktree of it, or in
+/// none. `changed` where files may come to lie on the way before it starts.
+pub(super) fn is_own(directory: Option<&Path>, session: &Path, changed: bool) -> bool {
+    let Some(directory) = directory else {
+        return false;
+    };
+    if changed && !directory.join(".git").exists() {
+        return false;
+    }
+    match (repository(directory), repository(session)) {
+        (Repository::None, _) => true,
+        (Repository::Of(here), Repository::Of(own)) if here == own => true,
+        (Repository::Of(here), Repository::Of(own)) => {
+            let link = std::fs::read_to_string(here.join(".git")).unwrap_or_default();
+            let target = link.strip_prefix("gitdir:").map(str::trim);
+            let target = target.map(|target| follow(&here.join(target)));
+            let parts = ["modules", "worktrees"].map(|part| follow(&own.join(".git")).join(part));
+            target.is_some_and(|target| parts.iter().any(|part| target.starts_with(part)))
+        }
+        _ => false,
+    }
 }

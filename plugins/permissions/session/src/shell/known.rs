@@ -1,9 +1,9 @@
 //! What is known of common commands: which only look, which change the files that they name, and which build and
 //! test the project.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::git;
+use super::builds::built;
 use super::globs::expanded;
 use super::looks::looked_at;
 use super::options;
@@ -37,8 +37,8 @@ pub(super) fn class(
         if let Some(touches) = changed_by(name, arguments, directory) {
             return (Class::Files, touches);
         }
-        if builds(name, arguments) {
-            return (Class::Project, named(arguments, directory));
+        if let Some(touches) = built(name, arguments, directory) {
+            return (Class::Project, touches);
         }
     }
     (Class::Unknown, Vec::new())
@@ -140,29 +140,64 @@ pub(super) fn paths(name: &str, arguments: &[Word], directory: Option<&Path>) ->
         true => Depth::Whole,
         false => Depth::Names,
     };
-    let mut touches = Vec::new();
+    let mut touches: Vec<Touch> = Vec::new();
+    let mut add = |path: &Path| {
+        let is_known = |touch: &Touch| touch.path == path;
+        if from.join(path).symlink_metadata().is_ok() && !touches.iter().any(is_known) {
+            touches.push(Touch {
+                path: path.to_owned(),
+                from: Some(from.to_owned()),
+                changes: false,
+                depth,
+            });
+        }
+    };
     for word in arguments.iter().filter(|word| word.known) {
-        let Some(path) = path_in(word) else { continue };
-        let found = match word.glob {
-            true => expanded(path, from).unwrap_or_default(),
-            false => vec![PathBuf::from(path)],
-        };
-        for path in found {
-            if from.join(&path).symlink_metadata().is_ok() {
-                touches.push(Touch {
-                    path,
-                    from: Some(from.to_owned()),
-                    changes: false,
-                    depth,
-                });
+        for path in paths_in(&word.text) {
+            match word.glob {
+                true => expanded(path, from)
+                    .unwrap_or_default()
+                    .iter()
+                    .for_each(|path| add(path)),
+                false => add(Path::new(path)),
+            }
+            for packed in PACKED {
+                add(Path::new(&format!("{path}{packed}")));
             }
         }
+    }
+    let searches = SEARCH.contains(&base)
+        || (base == "git" && arguments.iter().any(|word| word.text == "grep"));
+    if searches && touches.is_empty() {
+        touches.push(Touch {
+            depth,
+            ..touch(".", directory, false)
+        });
     }
     touches
 }
 
+/// Programs that search the directory in which they run where they are given none.
+const SEARCH: [&str; 6] = ["grep", "egrep", "fgrep", "rg", "ag", "ack"];
+
+/// Endings of files that programs unpack though they are named without them.
+const PACKED: [&str; 5] = [".gz", ".Z", ".z", ".bz2", ".xz"];
+
+/// The parts of an argument that may be paths.
+fn paths_in(text: &str) -> Vec<&str> {
+    let mut found = vec![text];
+    if text.starts_with('-') {
+        found.extend(text.find(['/', '.']).map(|at| &text[at..]));
+        found.extend(text.get(2..));
+    }
+    let ends = text.match_indices(['=', '@', ':', ',']);
+    found.extend(ends.map(|(at, _)| &text[at + 1..]));
+    found.retain(|path| !path.is_empty() && !path.starts_with('-'));
+    found
+}
+
 /// The part of an argument that may be a path.
-fn path_in(word: &Word) -> Option<&str> {
+pub(super) fn path_in(word: &Word) -> Option<&str> {
     let text = word.text.as_str();
     if text.is_empty() || text == "-" || text == "--" {
         return None;
@@ -176,20 +211,12 @@ fn path_in(word: &Word) -> Option<&str> {
     }
 }
 
-/// What the arguments of a build name, there or not: what has a slash in it, and what is there.
-fn named(arguments: &[Word], directory: Option<&Path>) -> Vec<Touch> {
-    let mut touches = Vec::new();
-    for path in arguments.iter().filter_map(path_in) {
-        let is_there = |from: &Path| from.join(path).symlink_metadata().is_ok();
-        if path.contains('/') || path == ".." || directory.is_some_and(is_there) {
-            touches.push(touch(path, directory, false));
-        }
-    }
-    touches
-}
-
 /// The files that a command changes which changes those that it names.
-fn changed_by(name: &str, arguments: &[Word], directory: Option<&Path>) -> Option<Vec<Touch>> {
+pub(super) fn changed_by(
+    name: &str,
+    arguments: &[Word],
+    directory: Option<&Path>,
+) -> Option<Vec<Touch>> {
     let list = table::changes(name)?;
     let from = directory?;
     let call = options::call(list, arguments)?;
@@ -222,13 +249,17 @@ fn changed_by(name: &str, arguments: &[Word], directory: Option<&Path>) -> Optio
         {
             return None;
         }
+        // What is moved can be read under its new name.
         touches.push(Touch {
-            depth: match call.deep {
+            depth: match call.deep || name == "mv" {
                 true => Depth::Whole,
                 false => Depth::Names,
             },
-            ..touch(source, directory, name != "cp")
+            ..touch(source, directory, name == "ln")
         });
+        if name == "mv" {
+            touches.push(touch(source, directory, true));
+        }
     }
     for target in writes {
         touches.push(touch(target, directory, true));
@@ -255,75 +286,4 @@ pub(super) fn may_move_links(touches: &[Touch]) -> bool {
         let metadata = path.and_then(|path| path.symlink_metadata().ok());
         metadata.is_some_and(|metadata| !metadata.is_file())
     })
-}
-
-/// Whether a command builds, tests, checks or formats the project.
-fn builds(name: &str, arguments: &[Word]) -> bool {
-    let words: Vec<&str> = arguments
-        .iter()
-        .map(|word| word.text.as_str())
-        .filter(|text| !text.starts_with(['-', '+']))
-        .collect();
-    let first = words.first().copied().unwrap_or_default();
-    // What is configured on the command line may be any program.
-    if arguments
-        .iter()
-        .any(|word| word.text.starts_with("--config") || word.text.starts_with("-exec"))
-    {
-        return false;
-    }
-    match name {
-        // A toolchain of the project may stand for the program.
-        "cargo" | "rustc" | "go" | "rustup"
-            if arguments.len() == 1
-                && matches!(first, "version" | "")
-                && matches!(arguments[0].text.as_str(), "--version" | "-V" | "version") =>
-        {
-            name != "rustup" || arguments[0].text != "version"
-        }
-        "cargo" => matches!(
-            first,
-            "build"
-                | "b"
-                | "check"
-                | "c"
-                | "clippy"
-                | "test"
-                | "t"
-                | "nextest"
-                | "fmt"
-                | "doc"
-                | "bench"
-                | "tree"
-                | "metadata"
-        ),
-        "go" => matches!(first, "build" | "test" | "vet" | "fmt" | "list"),
-        "npm" | "pnpm" | "yarn" | "bun" => {
-            first == "test"
-                || (first == "run"
-                    && words.get(1).is_some_and(|script| {
-                        ["test", "build", "lint", "check", "typecheck", "format"]
-                            .iter()
-                            .any(|known| script.starts_with(known))
-                    }))
-        }
-        "pytest" | "mypy" | "ruff" | "tsc" | "eslint" | "prettier" | "rustfmt" | "gofmt"
-        | "black" | "vitest" | "jest" => true,
-        "make" => {
-            matches!(
-                first,
-                "" | "all" | "build" | "test" | "check" | "lint" | "fmt"
-            ) && words.len() <= 1
-                && arguments.iter().all(|word| {
-                    !word.text.starts_with('-') || matches!(word.text.as_str(), "-j" | "-k" | "-s")
-                })
-        }
-        "git" => {
-            let words = git::without_options(arguments);
-            let same = words.len() == arguments.len();
-            let subcommand = words.first().map(|word| word.text.as_str());
-            same && matches!(subcommand, Some("add" | "commit" | "mv"))
-        }
-        _ => false,
-    }
 }

@@ -51,14 +51,15 @@ pub(super) fn looked_at(
             let mut touches = vec![here(depth)];
             for word in looked.paths {
                 touches.extend(read_operand(word, directory, depth)?);
-                // What a commit holds is named behind a colon.
-                if let Some((_, path)) = word
+            }
+            // What a commit or the index holds is named behind a colon, and so is the file whose lines are shown.
+            for word in arguments {
+                let parts = word
                     .text
-                    .split_once(':')
-                    .filter(|(_, path)| !path.is_empty())
-                {
-                    touches.push(touch(path, directory, false));
-                }
+                    .match_indices(':')
+                    .map(|(at, _)| &word.text[at + 1..]);
+                let named = parts.filter(|path| !path.is_empty());
+                touches.extend(named.map(|path| touch(path, directory, false)));
             }
             return Some(touches);
         }
@@ -90,9 +91,28 @@ pub(super) fn looked_at(
                 false => Depth::Visible,
             }
         }
+        // Of two directories, and of a file and one of its name in a directory, it reads what is there.
+        ("diff", deep) => {
+            let is_directory = |word: &&Word| {
+                directory.is_none_or(|from| word.glob || from.join(&word.text).is_dir())
+            };
+            match deep || call.operands.iter().any(is_directory) {
+                true => Depth::Followed,
+                false => Depth::Names,
+            }
+        }
         (_, true) => Depth::Whole,
         (_, false) => Depth::Names,
     };
+    // These take options from a file that is named so.
+    let takes_options = matches!(name, "strings" | "nm" | "size");
+    if takes_options
+        && arguments
+            .iter()
+            .any(|word| word.glob || word.text.starts_with('@'))
+    {
+        return None;
+    }
     let mut touches: Vec<Touch> = call
         .reads
         .iter()

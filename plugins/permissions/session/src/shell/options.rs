@@ -76,7 +76,11 @@ pub(super) fn call<'a>(list: &'static str, arguments: &'a [Word]) -> Option<Call
             let plain = value.known && !value.glob && !value.text.starts_with('-');
             plain.then_some(value.text.as_str())
         };
-        if text.starts_with("--") {
+        // Some programs begin long ones with one dash.
+        let spelled = text.split_once('=').map_or(text, |(name, _)| name);
+        let is_long =
+            spelled.len() > 2 && find(spelled).is_some_and(|option| option.value.is_some());
+        if text.starts_with("--") || is_long {
             let (name, value) = match text.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (text, None),

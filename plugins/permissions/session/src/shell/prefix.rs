@@ -3,60 +3,50 @@
 use super::options;
 use super::words::Word;
 
-/// Commands and subcommands whose like is no more than what was asked for, each with the options that leave it so.
-/// Others are approved word by word.
-const LIKE: &[(&str, &[&str], &str)] = &[
+/// Commands and subcommands whose like is no more than what was asked for, each with the option that makes it so, where
+/// one does, and the others that leave it so: nothing that throws away what nobody has another copy of. Others are
+/// approved word by word.
+const LIKE: &[(&str, &[&str], &str, &str)] = &[
     (
         "cargo",
         &[
             "build", "b", "check", "c", "clippy", "test", "t", "nextest", "doc", "bench", "fmt",
         ],
+        "",
         CARGO,
     ),
     (
         "git",
-        &["add", "mv"],
-        "-A -u -v -n -f -k -p --all --update --verbose --dry-run --force",
+        &["add"],
+        "",
+        "-A -u -v -n -p --all --update --verbose --dry-run",
     ),
+    ("git", &["mv"], "", "-v -n -k --verbose --dry-run"),
     (
         "git",
         &["commit"],
-        "-m:t -a -s -v -q --message:t --all --amend --no-edit --signoff --allow-empty --verbose --quiet",
+        "",
+        "-m:t -a -s -v -q --message:t --all --signoff --verbose --quiet",
     ),
     (
         "git",
         &["status"],
+        "",
         "-s -b -u -uno -uall --short --branch --porcelain? --ignored? --untracked-files?",
     ),
-    (
-        "git",
-        &["switch", "checkout"],
-        "-b -c -B -C -q -f -d --create --quiet --detach --track? --force",
-    ),
-    (
-        "git",
-        &["restore"],
-        "-S -W -q --staged --worktree --quiet --source:t",
-    ),
-    (
-        "git",
-        &["stash"],
-        "-u -m:t -q -k --include-untracked --keep-index --quiet --message:t",
-    ),
-    (
-        "git",
-        &["branch", "tag"],
-        "-d -D -m -l -a -f --delete --list --annotate --force",
-    ),
+    ("git", &["switch"], "", "-c -q --create --quiet --track?"),
+    ("git", &["checkout"], "-b", "-b -q --quiet --track?"),
+    ("git", &["restore"], "--staged", "-S -q --staged --quiet"),
     (
         "go",
         &["build", "test", "vet", "fmt"],
+        "",
         "-v -race -short -run:t",
     ),
-    ("npm", &["test"], ""),
-    ("pnpm", &["test"], ""),
-    ("yarn", &["test"], ""),
-    ("bun", &["test"], ""),
+    ("npm", &["test"], "", ""),
+    ("pnpm", &["test"], "", ""),
+    ("yarn", &["test"], "", ""),
+    ("bun", &["test"], "", ""),
 ];
 
 const CARGO: &str = "-p:t -v -q -r -j:t -E:t --package:t --lib --bins --bin:t --tests --test:t --examples --example:t \
@@ -98,18 +88,23 @@ pub(super) fn prefix(words: &[Word]) -> Vec<String> {
                 .all(|word| word.known && !word.glob && !word.text.starts_with('-'));
         return if harmless { named(3) } else { Vec::new() };
     }
-    let like = LIKE.iter().find(|(program, subcommands, _)| {
+    let like = LIKE.iter().find(|(program, subcommands, ..)| {
         name.text == *program && subcommands.contains(&subcommand.text.as_str())
     });
     let own: &[Word] = match rest.iter().position(|word| word.text == "--") {
         Some(end) if name.text == "cargo" => &rest[..end],
         _ => rest,
     };
-    match like {
-        Some((.., list))
-            if rest.iter().all(|word| word.known) && options::call(list, own).is_some() =>
-        {
-            named(2)
+    let Some((.., marked, list)) = like else {
+        return Vec::new();
+    };
+    let call = options::call(list, own).filter(|_| rest.iter().all(|word| word.known));
+    match (call, *marked) {
+        (None, _) => Vec::new(),
+        (Some(_), "") => named(2),
+        // In either spelling.
+        (Some(call), marked) if call.has(marked) || (marked == "--staged" && call.has("-S")) => {
+            [named(2), vec![(*marked).to_owned()]].concat()
         }
         _ => Vec::new(),
     }

@@ -24,11 +24,12 @@ impl Reading<'_> {
             self.walk(source, *list);
         }
         let mut extra = Vec::new();
+        let changed = self.changed;
         for redirect in children.iter().filter(|child| is_redirect(child)) {
             match redirect.kind() {
                 "file_redirect" => extra.extend(self.redirect(source, *redirect)),
                 "heredoc_redirect" => extra.extend(self.here_document(source, *redirect)),
-                _ => self.children(source, *redirect),
+                _ => self.here_string(source, *redirect),
             }
         }
         for line in given_to_a_shell(source, &children) {
@@ -39,12 +40,18 @@ impl Reading<'_> {
             .iter()
             .filter(|child| !is_redirect(child) && !is_list(child))
         {
-            if body.kind() == "command" {
-                self.command(source, *body, &extra);
-                extra.clear();
-            } else {
-                self.walk(source, *body);
+            // The words of a command are expanded before it is redirected, and the grammar hangs on a pipeline what
+            // belongs to its last one.
+            let of_words = matches!(body.kind(), "command" | "pipeline");
+            let redirected = self.changed;
+            if of_words {
+                self.changed = changed;
             }
+            match body.kind() {
+                "command" => self.command(source, *body, &std::mem::take(&mut extra)),
+                _ => self.walk(source, *body),
+            }
+            self.changed |= redirected;
         }
         if self.moves != moves {
             self.directory = None;
@@ -110,12 +117,24 @@ impl Reading<'_> {
         if self.relinked {
             self.unclear(RELINKED);
         }
+        self.changed |= changes;
         self.script.touches.push(Touch {
             path: PathBuf::from(path),
             from: self.directory.clone(),
             changes,
             depth: Depth::Names,
         });
+    }
+
+    /// `<<< WORD`.
+    pub(super) fn here_string(&mut self, source: &str, node: Node<'_>) {
+        self.children(source, node);
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor) {
+            let word = self.values(source).word(child);
+            self.fed
+                .extend(word.text.split_whitespace().map(Word::plain));
+        }
     }
 
     /// The commands behind a here-document's beginning and within its text. Words there belong to its command.
@@ -126,6 +145,8 @@ impl Reading<'_> {
             match child.kind() {
                 "heredoc_start" | "heredoc_end" | "file_descriptor" => {}
                 "heredoc_body" => {
+                    let words = source[child.byte_range()].split_whitespace();
+                    self.fed.extend(words.map(Word::plain));
                     if !is_quoted_document(source, child) {
                         self.children(source, child);
                     }

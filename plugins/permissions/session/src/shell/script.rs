@@ -9,6 +9,7 @@ use super::builtins;
 use super::command;
 use super::known::Class;
 use super::marks::Marks;
+use super::strict::{self, Odd};
 use super::words::{Values, Word};
 
 /// Bytes of a command line at most.
@@ -22,6 +23,18 @@ const MOST_STEPS: usize = 20_000;
 
 /// Why files are not looked up that a line names after it made links.
 pub(super) const RELINKED: &str = "it uses files after it made or moved links";
+
+/// Why patterns of names are not looked up that a line uses after it changed files.
+pub(super) const RENAMED: &str = "it uses file name patterns after it changed files";
+
+/// Where a command line is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    /// The person's home, for `~`.
+    pub(crate) home: Option<&'a Path>,
+    /// The session's directory, which says which repository is its own.
+    pub(crate) session: &'a Path,
+}
 
 /// Everything that a command line would run and touch.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,6 +66,12 @@ pub(crate) struct Judged {
     pub(crate) open: bool,
     /// The words that name what it does, for a rule that is to cover its like.
     pub(crate) prefix: Vec<String>,
+    /// Where it runs, absolute; `None` where that cannot be told.
+    pub(crate) directory: Option<PathBuf>,
+    /// Whether its words mean the same wherever it runs: it names files, all of them from the root on.
+    pub(crate) anywhere: bool,
+    /// Commands that it might run in its turn: what stands in the words of one of which nothing is known.
+    pub(crate) within: Vec<String>,
 }
 
 /// A path that is touched.
@@ -73,32 +92,47 @@ pub(crate) struct Touch {
 pub(crate) enum Depth {
     /// Its names.
     Names,
-    /// Every file below that is not hidden.
+    /// Every file below that a search by files of rules finds: none that is hidden or ignored.
     Visible,
+    /// Every file below that git does not ignore.
+    Added,
     /// Every file below.
     Whole,
+    /// Every file below, and what links lead to.
+    Followed,
 }
 
-/// Takes a command line apart.
-pub(crate) fn parse(text: &str, directory: &Path, home: Option<&Path>) -> Script {
+/// Takes a command line apart that runs in `directory`.
+pub(crate) fn parse(text: &str, directory: &Path, ground: Ground<'_>) -> Script {
     let mut script = Script::default();
     let mut reading = Reading {
         script: &mut script,
-        home,
+        ground,
         directory: Some(directory.to_owned()),
         nested: 0,
         moves: 0,
         renamed: false,
         altered: false,
         relinked: false,
+        changed: false,
+        patterns: false,
+        fed: Vec::new(),
     };
     reading.read(text);
+    // Wherever it stands: parts of a line run at the same time, or again.
+    let may_be_option = |touch: &Touch| {
+        let name = touch.path.file_name();
+        touch.changes && name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"-"))
+    };
+    if reading.patterns && reading.script.all_touches().any(may_be_option) {
+        reading.unclear(RENAMED);
+    }
     script
 }
 
 pub(super) struct Reading<'a> {
     pub(super) script: &'a mut Script,
-    pub(super) home: Option<&'a Path>,
+    pub(super) ground: Ground<'a>,
     /// Where the next command runs.
     pub(super) directory: Option<PathBuf>,
     nested: usize,
@@ -110,6 +144,19 @@ pub(super) struct Reading<'a> {
     pub(super) altered: bool,
     /// Whether links may be there that were not.
     pub(super) relinked: bool,
+    /// Whether files may be there that were not.
+    pub(super) changed: bool,
+    /// Whether it uses patterns of file names.
+    pub(super) patterns: bool,
+    /// Words that its commands are given as their input.
+    pub(super) fed: Vec<Word>,
+}
+
+impl Script {
+    fn all_touches(&self) -> impl Iterator<Item = &Touch> {
+        let of_commands = self.commands.iter().flat_map(|command| &command.touches);
+        of_commands.chain(&self.touches)
+    }
 }
 
 impl Reading<'_> {
@@ -124,7 +171,8 @@ impl Reading<'_> {
         if text.len() > MOST_BYTES {
             return self.unclear("it is too long to be judged");
         }
-        if text.contains('\0') || text.contains('\r') {
+        let odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+        if text.contains(odd) {
             return self.unclear("it holds characters that shells read in different ways");
         }
         let Some(tree) = tree(text) else {
@@ -132,6 +180,9 @@ impl Reading<'_> {
         };
         if tree.root_node().has_error() {
             return self.unclear("it cannot be parsed");
+        }
+        if let Err(Odd(what)) = strict::agrees(text, tree.root_node()) {
+            self.unclear(format!("it holds {what}, which is not judged"));
         }
         let mut marks = Marks::default();
         if !marks.collect(text, tree.root_node(), 0) {
@@ -199,7 +250,7 @@ impl Reading<'_> {
     pub(super) fn values<'v>(&'v self, source: &'v str) -> Values<'v> {
         Values {
             source,
-            home: self.home.filter(|_| !self.renamed),
+            home: self.ground.home.filter(|_| !self.renamed),
             directory: self.directory.as_deref().filter(|_| !self.renamed),
         }
     }
@@ -288,12 +339,15 @@ impl Reading<'_> {
             }
             "pipeline" => self.pipeline(source, node),
             "list" => self.list(source, node),
-            "if_statement"
-            | "for_statement"
-            | "c_style_for_statement"
-            | "while_statement"
-            | "case_statement"
-            | "function_definition" => {
+            "for_statement" | "c_style_for_statement" | "while_statement" => {
+                let before = (self.changed, self.relinked, self.altered);
+                self.maybe(|this| this.children(source, node));
+                // What stands before a change runs after it too, the next time.
+                if (self.changed, self.relinked, self.altered) != before {
+                    self.unclear("it changes files again and again");
+                }
+            }
+            "if_statement" | "case_statement" | "function_definition" => {
                 self.maybe(|this| this.children(source, node));
             }
             "declaration_command" | "unset_command" => {
@@ -454,7 +508,8 @@ impl Reading<'_> {
                     after.extend(self.redirect(source, child));
                 }
                 "heredoc_redirect" => after.extend(self.here_document(source, child)),
-                "herestring_redirect" | "comment" => self.children(source, child),
+                "herestring_redirect" => self.here_string(source, child),
+                "comment" => {}
                 _ => {
                     self.walk(source, child);
                     words.push(self.values(source).word(child));

@@ -162,7 +162,6 @@ const LOOKS: &[Row] = &[
         --general-numeric-sort --human-numeric-sort --month-sort --version-sort --random-sort --stable \
         --zero-terminated --check? --merge",
     ),
-    ("zcat", Files, ""),
     ("size", Files, ""),
     (
         "nm",

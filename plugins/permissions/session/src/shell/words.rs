@@ -40,10 +40,21 @@ impl Word {
 
     /// The word for a rule: quoted where it would read as several words or as another kind of word.
     pub(crate) fn shown(&self) -> String {
+        // A pattern of file names reads as one, and its like between quotes as no pattern.
+        let signs = match self.glob {
+            true => "'\"\\;&|<>()`$#",
+            false => "'\"\\;&|<>()`$#*?[{",
+        };
+        // These stand for themselves.
+        let text = match self.text.as_str() {
+            "[" => "_",
+            text => &text.replace("{}", "_"),
+        };
         let needs_quotes = self.known
-            && (self.text.is_empty()
-                || self.text.contains(|character: char| {
-                    character.is_whitespace() || "'\"\\;&|<>()`$#".contains(character)
+            && (text.is_empty()
+                || text.starts_with('~')
+                || text.contains(|character: char| {
+                    character.is_whitespace() || signs.contains(character)
                 }));
         if !needs_quotes {
             return self.text.clone();
@@ -197,6 +208,11 @@ impl Values<'_> {
         };
         match value.and_then(Path::to_str) {
             Some(value) => Word::plain(value),
+            // A number.
+            None if matches!(name, Some("?" | "#" | "$")) => Word {
+                single: true,
+                ..Word::unknown(text)
+            },
             None => Word::unknown(text),
         }
     }

@@ -1,6 +1,7 @@
 //! Commands that run others: which, as far as their words say.
 
 use super::options;
+use super::strict::is_name;
 use super::words::Word;
 
 /// What a command runs in its turn.
@@ -29,7 +30,8 @@ const HIDDEN: &str = "it runs something that cannot be told";
 /// it is all that it does.
 const WRAPPERS: &[(&str, &str, usize, bool)] = &[
     ("nohup", "", 0, true),
-    ("setsid", "-c -f -w --ctty --fork --wait", 0, true),
+    // What it runs is in no group of the session's processes any more.
+    ("setsid", "-c -f -w --ctty --fork --wait", 0, false),
     ("time", "-p", 0, true),
     ("exec", "", 0, true),
     ("builtin", "", 0, true),
@@ -79,7 +81,11 @@ const WRAPPERS: &[(&str, &str, usize, bool)] = &[
     ("chroot", "--userspec:t", 1, false),
     ("catchsegv", "", 0, false),
     ("linux64", "", 0, false),
-    ("setarch", "-R", 0, false),
+    ("setarch", "-R", 1, false),
+    ("x86_64", "-R", 0, false),
+    ("i386", "-R", 0, false),
+    ("linux32", "-R", 0, false),
+    ("choom", "-n:t -p:t --adjust:t", 0, false),
     ("runuser", "", 0, false),
     ("busybox", "", 0, false),
     ("toybox", "", 0, false),
@@ -108,6 +114,12 @@ pub(super) fn inner(name: &str, arguments: &[Word]) -> Inner {
                 Inner::Hidden(HIDDEN)
             }
             Some(at) => match arguments.get(at + before + settings(name, &arguments[at..])..) {
+                Some([option, line, ..]) if matches!(option.text.as_str(), "-c" | "--command") => {
+                    match line.known && !line.glob {
+                        true => Inner::Foreign(line.text.clone()),
+                        false => Inner::Hidden(HIDDEN),
+                    }
+                }
                 Some(words) if !words.is_empty() => Inner::Command(words.to_vec(), *only),
                 _ => Inner::Nothing,
             },
@@ -217,7 +229,14 @@ pub(super) fn set_by_env(arguments: &[Word]) -> Option<(usize, Vec<String>)> {
             _ => break,
         }
     }
-    while let Some((name, _)) = arguments.get(at).and_then(|word| word.text.split_once('=')) {
+    while let Some(word) = arguments.get(at) {
+        let Some((name, _)) = word.text.split_once('=') else {
+            break;
+        };
+        // Of several words the ones behind the first would be what it runs.
+        if !word.single || word.glob || !is_name(name) {
+            return None;
+        }
         set.push(name.to_owned());
         at += 1;
     }

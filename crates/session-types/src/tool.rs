@@ -86,6 +86,9 @@ pub struct ToolInvocation {
     pub tool: Arc<str>,
     /// The arguments, valid against the schema.
     pub arguments: Arc<Value>,
+    /// What the tool said of this call when it was judged: the call does that and nothing else, whatever has changed
+    /// since. `None` where nobody judged it, or the tool does not say.
+    pub accesses: Option<Arc<[Access]>>,
     /// What the harness offers while the call runs.
     pub host: Arc<dyn ToolHost>,
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bezel_context::{Context, span};
 use bezel_session_types::{
-    InvocationId, MemoError, OperationId, Progress, ResultContent, Tool, ToolError, ToolHost,
-    ToolInvocation, ToolOutput, ToolResultMessage,
+    Access, InvocationId, MemoError, OperationId, Progress, ResultContent, Tool, ToolError,
+    ToolHost, ToolInvocation, ToolOutput, ToolResultMessage,
 };
 use bezel_store::Committed;
 use serde_json::{Value, json};
@@ -36,6 +36,8 @@ pub(crate) struct ClearedCall {
     /// What its structured data must match.
     pub(crate) output: OutputSchema,
     pub(crate) pending: PendingCall,
+    /// What the tool said that it touches, where that was judged.
+    pub(crate) accesses: Option<Arc<[Access]>>,
     /// The arguments are not those that the model gave.
     pub(crate) replaced: bool,
 }
@@ -71,6 +73,7 @@ impl Run {
             tool,
             output,
             pending,
+            accesses,
             ..
         } = call;
         self.show(&call_id, &pending);
@@ -86,6 +89,7 @@ impl Run {
             session_id: self.lane.session.id.clone(),
             tool: Arc::clone(&pending.tool),
             arguments: Arc::clone(&pending.arguments),
+            accesses,
             host: Arc::clone(&host) as Arc<dyn ToolHost>,
         };
         let outcome = self.run_tool(tool, invocation).await;

@@ -234,6 +234,7 @@ impl Run {
                 tool: Arc::clone(&registered.tool),
                 output: registered.output.clone(),
                 pending,
+                accesses: None,
                 replaced,
             }
         };
@@ -303,7 +304,7 @@ impl Run {
     /// Permission for the call as it will run.
     async fn approve(
         &self,
-        call: &ClearedCall,
+        call: &mut ClearedCall,
         registered: &super::set::RegisteredTool,
     ) -> Result<(), Refusal> {
         let approvals = self.lane.session.hooks.approve_tool.registered();
@@ -315,6 +316,8 @@ impl Run {
             accesses: registered.tool.accesses(&call.pending.arguments, directory),
             call: call.pending.clone(),
         };
+        // It is carried to where it runs: what it touches may come to be something else meanwhile.
+        call.accesses = pending.accesses.as_deref().map(Arc::from);
         for approval in approvals {
             match approval.call(&self.cx, None, pending.clone()).await {
                 Ok(Approval::Allow) => {}

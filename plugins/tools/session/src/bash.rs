@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    Access, ExecutionMode, Progress, Replay, Tool, ToolError, ToolHost, ToolInvocation, ToolOutput,
-    ToolSpec,
+    Access, ExecutionMode, Progress, Replay, Resource, Tool, ToolError, ToolHost, ToolInvocation,
+    ToolOutput, ToolSpec,
 };
 use bezel_tools_contract::{BashDetails, CommandStatus, ToolDetails};
 use futures::future::BoxFuture;
@@ -99,7 +99,7 @@ impl Tool for Bash {
             if cx.is_cancelled() {
                 return Err(ToolError::Interrupted);
             }
-            let place = self.shared.commands.place(invocation.host.directory());
+            let place = self.place(&invocation);
             let launched =
                 self.shared
                     .commands
@@ -124,8 +124,8 @@ impl Tool for Bash {
 
     fn accesses(&self, arguments: &Value, directory: &Path) -> Option<Vec<Access>> {
         let arguments = Arguments::deserialize(arguments).ok()?;
-        let place = self.shared.commands.place(directory);
-        Some(vec![Access::shell(arguments.command, place.directory)])
+        let directory = self.shared.commands.directory(directory);
+        Some(vec![Access::shell(arguments.command, directory)])
     }
 }
 
@@ -136,6 +136,26 @@ impl From<StartError> for ToolError {
 }
 
 impl Bash {
+    /// Where a call runs: in the directory in which it was judged, wherever another call went meanwhile.
+    fn place(&self, invocation: &ToolInvocation) -> Place {
+        let place = self.shared.commands.place(invocation.host.directory());
+        let mut judged = invocation
+            .accesses
+            .iter()
+            .flat_map(|accesses| accesses.iter());
+        let judged = judged.find_map(|access| match &access.resource {
+            Resource::Command { directory, .. } => Some(directory),
+            _ => None,
+        });
+        match judged {
+            Some(directory) if *directory != place.directory => Place {
+                directory: directory.clone(),
+                gone: None,
+            },
+            _ => place,
+        }
+    }
+
     fn background(
         &self,
         launched: Launched,

@@ -61,6 +61,19 @@ const UNATTENDED: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
 ];
 
+/// What changes where a shell goes, which files a pattern finds or what a search looks into: commands are judged by what
+/// their words say. Exported, they were meant for the person's own shell.
+const STEERING: &[&str] = &[
+    "BASHOPTS",
+    "BASH_COMPAT",
+    "CDPATH",
+    "GLOBIGNORE",
+    "GREP_OPTIONS",
+    "POSIXLY_CORRECT",
+    "RIPGREP_CONFIG_PATH",
+    "SHELLOPTS",
+];
+
 /// The variables that commands get. Immutable: one for each session.
 #[derive(Clone, Default)]
 pub struct Environment {
@@ -93,6 +106,9 @@ impl Environment {
                 .iter()
                 .any(|secret| secret.len() >= SHORTEST_SECRET && secret == value)
         });
+        for name in STEERING {
+            variables.remove(OsStr::new(name));
+        }
         for (name, value) in UNATTENDED {
             variables.insert(name.into(), value.into());
         }
@@ -184,6 +200,15 @@ mod tests {
             assert!(environment.get(kept).is_some(), "{kept}");
         }
         assert!(!format!("{environment:?}").contains("ghp"));
+    }
+
+    #[test]
+    fn what_steers_shells_and_searches_does_not_reach_commands() {
+        let exported: Vec<_> = STEERING.iter().map(|name| (*name, "..")).collect();
+        let environment = environment(&exported, &[]);
+        for name in ["CDPATH", "GLOBIGNORE", "BASHOPTS", "RIPGREP_CONFIG_PATH"] {
+            assert_eq!(environment.get(name), None, "{name}");
+        }
     }
 
     #[test]

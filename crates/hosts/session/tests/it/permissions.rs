@@ -156,3 +156,33 @@ async fn a_search_leaves_out_what_would_be_asked_for_and_a_null_is_nothing_said(
     );
     assert!(!results[0].contains("hunter2"), "{results:?}");
 }
+
+#[tokio::test]
+async fn a_call_runs_where_it_was_judged_whatever_another_one_of_its_step_did() {
+    let call = |command: &str| ("bash", json!({ "command": command }));
+    let calls = [call("cd keep && touch x"), call("rm -r build")];
+    let turns = [Turn::tool_calls(calls), Turn::text("Done.")];
+    let model = ScriptedProvider::new(Script::new(turns));
+    let world = world(&model, None, json!([])).await;
+    for folder in ["keep/build", "build"] {
+        std::fs::create_dir_all(world.place.directory().join(folder)).unwrap();
+    }
+    world.session.steer("go").await;
+    let first = world.asked().await;
+    assert_eq!(first.request.asked[0].resource, "cd keep && touch x");
+    let once = |ask: PendingAsk| {
+        let (permissions, cx) = (&world.permissions, &world.session.cx);
+        async move { permissions.reply(cx, ask.id, Reply::Once).await.unwrap() }
+    };
+    assert_eq!(once(first).await, SubmitOutcome::Accepted);
+    // The first one has run and moved before the second is answered.
+    while world.results().await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let second = world.asked().await;
+    assert_eq!(second.request.asked[0].resource, "rm -r build");
+    assert_eq!(once(second).await, SubmitOutcome::Accepted);
+    world.session.idle().await;
+    assert!(world.is_there("keep/x") && world.is_there("keep/build"));
+    assert!(!world.is_there("build"));
+}

@@ -388,3 +388,72 @@ async fn a_damaged_file_of_approvals_is_told_and_approves_nothing() {
     let rules = fixture.project_rules(1).await;
     assert_eq!(rules[0].resource, "cargo test *");
 }
+
+#[tokio::test]
+async fn an_answer_does_not_count_for_another_thing_than_what_was_shown() {
+    use std::os::unix::fs::symlink;
+    let fixture = fixture(json!({})).await;
+    let outside = fixture.home.path().canonicalize().unwrap().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("one"), "").unwrap();
+    std::fs::write(outside.join("two"), "").unwrap();
+    let project = &fixture.project;
+    std::fs::write(project.join("other.txt"), "").unwrap();
+    symlink(outside.join("one"), project.join("ext")).unwrap();
+    std::fs::create_dir(project.join("nd")).unwrap();
+    let link = |name: &str, to: PathBuf| {
+        let path = project.join(name);
+        if path.is_dir() && !path.is_symlink() {
+            std::fs::remove_dir(&path).unwrap();
+        } else if path.symlink_metadata().is_ok() {
+            std::fs::remove_file(&path).unwrap();
+        }
+        symlink(to, path).unwrap();
+    };
+    for (id, line, name, to) in [
+        (
+            "outside",
+            "echo x > out.txt",
+            "out.txt",
+            outside.join("one"),
+        ),
+        (
+            "inside",
+            "echo x > out2.txt",
+            "out2.txt",
+            project.join("other.txt"),
+        ),
+        ("elsewhere", "cat ext", "ext", outside.join("two")),
+        ("folder", "echo x > nd/f", "nd", outside.clone()),
+        (
+            "unknown",
+            "sed -i s/a/b/ in.txt",
+            "in.txt",
+            outside.join("two"),
+        ),
+    ] {
+        if id == "unknown" {
+            std::fs::write(project.join(name), "").unwrap();
+        }
+        let call = fixture.call(id, line);
+        fixture.asks(&[id]).await;
+        link(name, to);
+        let reply = if id == "folder" {
+            Reply::Session
+        } else {
+            Reply::Once
+        };
+        fixture.reply(id, reply).await;
+        let outcome = call.await.unwrap().unwrap();
+        assert!(
+            matches!(&outcome, ApproveTool::Deny(reason) if reason.contains("has changed")),
+            "{line}: {outcome:?}"
+        );
+    }
+    assert_eq!(fixture.permissions.state().get().session[..], []);
+    // What is the same is the same.
+    let call = fixture.call("same", "cat ext");
+    fixture.asks(&["same"]).await;
+    fixture.reply("same", Reply::Once).await;
+    assert_eq!(call.await.unwrap().unwrap(), ApproveTool::Allow);
+}

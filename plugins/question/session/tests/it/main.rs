@@ -94,6 +94,7 @@ impl Fixture {
             session_id: SessionId::new("session"),
             tool: "question".into(),
             arguments: Arc::new(arguments),
+            accesses: None,
             host: Arc::new(NoHost(Mutex::default())),
         };
         async move { tool.execute(Context::background(), invocation).await }

@@ -5,6 +5,7 @@ mod output;
 mod plain;
 mod plain_text;
 mod pump;
+mod scratch;
 mod spawn;
 mod tree;
 
@@ -16,17 +17,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bezel_context::{CancelHandle, Context, Spawner};
-use bezel_session_types::{SCRATCH_PREFIX, SessionId, ToolInvocation};
+use bezel_session_types::{SessionId, ToolInvocation};
 use bezel_tools_contract::{BackgroundDetails, CommandStatus};
-use tempfile::TempDir;
 use tokio::sync::watch;
 
 pub(crate) use job::{Feed, Job, JobState, Waited};
 pub(crate) use output::{Excerpt, skipped};
 pub(crate) use plain_text::{complete_length, plain_text};
+pub(crate) use scratch::remove_left_over_scratch;
 
 use crate::{Environment, failure};
 use output::Spool;
+use scratch::Scratch;
 use spawn::{Launch, Shells};
 use tree::ProcessTree;
 
@@ -36,26 +38,6 @@ const MOST_RUNNING: usize = 50;
 const MOST_ENDED: usize = 30;
 /// How long the end of a session waits for its commands.
 const END_WAIT: Duration = Duration::from_secs(4);
-
-/// How the names of a session's scratch directories begin.
-fn scratch_prefix(session: &SessionId) -> String {
-    format!("{SCRATCH_PREFIX}{session}-")
-}
-
-/// Removes the scratch directories that dead owners of the session have left.
-pub(crate) fn remove_left_over_scratch(session: &SessionId) {
-    let prefix = scratch_prefix(session);
-    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix)
-            && let Err(error) = std::fs::remove_dir_all(entry.path())
-        {
-            tracing::debug!(%error, directory = %entry.path().display(), "a scratch directory stays");
-        }
-    }
-}
 
 /// Where a command's shell ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +70,7 @@ struct Inner {
 struct State {
     /// Where the next command starts; the session's directory until a command went elsewhere.
     directory: Option<PathBuf>,
-    scratch: Option<TempDir>,
+    scratch: Option<Scratch>,
     launched: u64,
     background: BTreeMap<u64, Background>,
     /// Process groups of ended commands that still have members.
@@ -179,6 +161,13 @@ impl Commands {
         if let Some((session, groups)) = self.inner.take_left_groups() {
             tree::end_groups(&session, &groups).await;
         }
+    }
+
+    /// The directory in which the next command starts.
+    pub(crate) fn directory(&self, session_directory: &Path) -> PathBuf {
+        let directory = self.inner.lock().directory.clone();
+        let there = directory.filter(|directory| directory.is_dir());
+        there.unwrap_or_else(|| session_directory.into())
     }
 
     /// Where the next command starts.
@@ -358,14 +347,13 @@ impl Inner {
         let scratch = match &state.scratch {
             Some(scratch) => scratch,
             None => {
-                let made = tempfile::Builder::new()
-                    .prefix(&scratch_prefix(session))
-                    .tempdir();
-                let made = made.map_err(|error| StartError::Spawn {
-                    reason: format!(
-                        "a temporary directory could not be made in {}: {error}",
-                        std::env::temp_dir().display()
-                    ),
+                let made = Scratch::make(&std::env::temp_dir(), session).map_err(|error| {
+                    StartError::Spawn {
+                        reason: format!(
+                            "a temporary directory could not be made in {}: {error}",
+                            std::env::temp_dir().display()
+                        ),
+                    }
                 })?;
                 state.scratch.insert(made)
             }

@@ -1,8 +1,9 @@
 //! Starts the process of a command.
 
-use std::fs::File;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
@@ -98,7 +99,9 @@ impl Shells {
             return start(environment, launch, command, None);
         }
         let file = launch.directory_file.with_extension("sh");
-        std::fs::write(&file, script)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        options.open(&file)?.write_all(script.as_bytes())?;
         command.arg(&file);
         start(environment, launch, command, Some(file))
     }

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use bezel_context::Context;
-use bezel_session_types::ToolError;
+use bezel_session_types::{Access, ToolError, ToolInvocation};
 use bezel_tools_contract::{BashDetails, CommandStatus, ToolDetails};
 use serde_json::json;
 
-use crate::fixture::{Session, details};
+use crate::fixture::{Session, details, text};
 
 async fn run(session: &Session, command: &str) -> String {
     session.text("bash", json!({"command": command})).await
@@ -120,6 +120,30 @@ async fn a_directory_that_could_not_be_noted_is_said() {
     assert!(told.contains("could not be noted"), "{told}");
     let next = run(&session, "pwd").await;
     assert_eq!(next.trim_end(), session.root().to_str().unwrap());
+}
+
+#[tokio::test]
+async fn a_call_runs_in_the_directory_in_which_it_was_judged() {
+    let session = Session::new();
+    std::fs::create_dir(session.path("other")).unwrap();
+    let bash = session.tool("bash");
+    let arguments = json!({ "command": "pwd" });
+    let judged = bash.accesses(&arguments, session.root()).unwrap();
+    run(&session, "cd other").await;
+    let invocation = ToolInvocation {
+        accesses: Some(judged.into()),
+        ..session.invocation("bash", arguments.clone())
+    };
+    let output = bash.execute(Context::background(), invocation).await;
+    let pwd = format!("{}\n", session.root().display());
+    assert_eq!(text(&output.unwrap()), pwd);
+    // Judged now, it is judged where the last one ended, and that is said to be gone where it is.
+    let other = bash.accesses(&arguments, session.root()).unwrap();
+    assert_eq!(other, [Access::shell("pwd", session.path("other"))]);
+    std::fs::remove_dir(session.path("other")).unwrap();
+    let here = bash.accesses(&arguments, session.root()).unwrap();
+    assert_eq!(here, [Access::shell("pwd", session.root())]);
+    assert!(run(&session, "pwd").await.contains("no longer exists"));
 }
 
 #[tokio::test]

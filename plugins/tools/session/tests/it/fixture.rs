@@ -191,6 +191,7 @@ impl Session {
             session_id: self.id.clone(),
             tool: name.into(),
             arguments: Arc::new(arguments),
+            accesses: None,
             host: Arc::clone(&self.host) as Arc<dyn ToolHost>,
         }
     }

@@ -378,7 +378,8 @@ impl<'s> Reader<'s> {
                 .trim_start_matches(|one: char| one.is_ascii_digit())
                 .len();
         let sign = &rest[digits..];
-        if !sign.starts_with(['<', '>']) && !(digits == 0 && sign.starts_with("&>")) {
+        let both = digits == 0 && sign.starts_with("&>");
+        if !both && !sign.starts_with(['<', '>']) {
             return Ok(false);
         }
         self.at += digits;

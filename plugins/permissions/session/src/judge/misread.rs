@@ -120,6 +120,9 @@ fn what_commands_do_beside_what_their_words_say_is_never_unasked() {
         "setsid sleep 3",
         // Spellings that are read in several ways.
         "cat x=~/y",
+        "cat ~\"/y\"",
+        "1a=x cat a.txt",
+        "{ }; ls",
         "a[0]=x",
         "echo ${x/a/b}",
         "cat $[1+1]",

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::found::{Depth, Touch};
 use super::git;
 use super::known::{changed_by, path_in, touch};
 use super::options;
-use super::script::{Depth, Touch};
 use super::words::Word;
 
 /// What a command does with what stands behind its options.

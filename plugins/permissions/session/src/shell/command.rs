@@ -2,9 +2,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use super::found::Judged;
 use super::known::{self, Class};
 use super::marks::is_harmless_variable;
-use super::script::{Judged, RELINKED, RENAMED, Reading};
+use super::script::{RELINKED, RENAMED, Reading};
 use super::words::Word;
 use super::wrappers::{self, Inner};
 use super::{builtins, git, prefix};

@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use super::builds::built;
+use super::found::{Depth, Touch};
 use super::globs::expanded;
 use super::looks::looked_at;
 use super::options;
-use super::script::{Depth, Touch};
 use super::table;
 use super::words::Word;
 

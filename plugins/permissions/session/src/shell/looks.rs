@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::found::{Depth, Touch};
 use super::known::{read_operand, read_operands, touch};
-use super::script::{Depth, Touch};
 use super::table::{self, Operands};
 use super::words::Word;
 use super::wrappers::find_looks;

@@ -7,6 +7,7 @@
 mod builds;
 mod builtins;
 mod command;
+mod found;
 mod git;
 mod globs;
 mod known;
@@ -21,8 +22,9 @@ mod table;
 mod words;
 mod wrappers;
 
+pub(crate) use found::{Depth, Ground, Judged, Touch};
 pub(crate) use known::Class;
-pub(crate) use script::{Depth, Ground, Judged, Touch, parse};
+pub(crate) use script::parse;
 
 /// A text as a word of a command line.
 pub(crate) fn quoted(text: &str) -> String {

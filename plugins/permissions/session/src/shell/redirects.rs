@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use tree_sitter::Node;
 
+use super::found::{Depth, Touch};
 use super::marks::is_quoted_document;
-use super::script::{Depth, RELINKED, Reading, Touch};
+use super::script::{RELINKED, Reading};
 use super::words::Word;
 
 impl Reading<'_> {

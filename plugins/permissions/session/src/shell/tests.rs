@@ -4,8 +4,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::found::{Ground, Script};
 use super::known::Class;
-use super::script::{Ground, Script, parse};
+use super::script::parse;
 
 fn read(line: &str) -> Script {
     let ground = Ground {

@@ -18,8 +18,9 @@ pub(in super::super) fn agrees(source: &str, root: Node<'_>) -> Result<(), Odd> 
     sort(&mut strict);
     sort(&mut grammar);
     let places = |parts: &Parts| {
-        let places = |words: &[Token]| -> Vec<(usize, usize)> {
-            words.iter().map(|word| (word.start, word.end)).collect()
+        let places = |words: &[Token]| -> Vec<(usize, usize, bool)> {
+            let place = |word: &Token| (word.start, word.end, word.sets);
+            words.iter().map(place).collect()
         };
         let commands: Vec<_> = parts.commands.iter().map(|words| places(words)).collect();
         (commands, places(&parts.targets))
@@ -70,11 +71,15 @@ impl Found<'_> {
         match node.kind() {
             "command" => self.command(node, Vec::new()),
             "redirected_statement" => self.redirected(node),
-            "declaration_command" | "unset_command" | "variable_assignments" => {
+            kind @ ("declaration_command" | "unset_command" | "variable_assignments") => {
                 let mut words = Vec::new();
                 let mut cursor = node.walk();
                 for child in node.children(&mut cursor).collect::<Vec<_>>() {
-                    words.push(self.place(child));
+                    let place = self.place(child);
+                    words.push(Token {
+                        sets: place.sets && kind == "variable_assignments",
+                        ..place
+                    });
                     self.within(child);
                 }
                 self.parts.commands.push(words);
@@ -253,6 +258,7 @@ impl Found<'_> {
             end: range.end,
             text: None,
             glob: false,
+            sets: node.kind() == "variable_assignment",
         }
     }
 }

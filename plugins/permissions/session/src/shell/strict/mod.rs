@@ -25,6 +25,8 @@ struct Token {
     text: Option<String>,
     /// Whether it is a file name pattern.
     glob: bool,
+    /// Whether it sets a variable, before a command or without one.
+    sets: bool,
 }
 
 /// What a line consists of. Everything by its place, so that it can be compared with what another reader finds.
@@ -180,8 +182,9 @@ impl<'s> Reader<'s> {
                 self.at += 1;
                 return Ok(")");
             }
-            if let Some(end) = self.takes(ends).filter(|_| any) {
-                return Ok(end);
+            if let Some(end) = self.takes(ends) {
+                let empty = Odd("a list of commands without any");
+                return any.then_some(end).ok_or(empty);
             }
             self.chain()?;
             any = true;
@@ -334,6 +337,7 @@ impl<'s> Reader<'s> {
             end: self.at,
             text: Some(self.source[start..self.at].to_owned()),
             glob: false,
+            sets: false,
         }
     }
 
@@ -347,7 +351,13 @@ impl<'s> Reader<'s> {
                 Some('&') if !self.starts("&>") => break,
                 Some(_) => {
                     if !self.redirection()? {
-                        words.push(self.word()?);
+                        let word = self.word()?;
+                        let source = &self.source[word.start..word.end];
+                        let leads = words.iter().all(|word: &Token| word.sets);
+                        words.push(Token {
+                            sets: leads && sets(source),
+                            ..word
+                        });
                     }
                 }
             }
@@ -442,6 +452,12 @@ fn is_plain_text(line: &str) -> bool {
     let begins_name =
         |rest: &str| rest.starts_with(|one: char| one.is_ascii_alphabetic() || one == '_');
     !line.contains(['\\', '`']) && line.split('$').skip(1).all(begins_name)
+}
+
+/// Whether a word is `NAME=…` or `NAME+=…`.
+fn sets(source: &str) -> bool {
+    let name = source.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| is_name(name.strip_suffix('+').unwrap_or(name)))
 }
 
 /// Whether this can name a variable.

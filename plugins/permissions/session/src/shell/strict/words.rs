@@ -50,6 +50,9 @@ impl Reader<'_> {
                 '~' if self.at == start => {
                     whole.expands = true;
                     self.at += 1;
+                    if self.peek().is_some_and(|next| "'\"\\$".contains(next)) {
+                        return Err(Odd("a quote behind `~`"));
+                    }
                 }
                 '~' if self.source[..self.at].ends_with(['=', ':']) => {
                     return Err(Odd("`~` within a word"));
@@ -79,6 +82,7 @@ impl Reader<'_> {
             end: self.at,
             text: (!whole.expands).then_some(whole.text),
             glob: whole.glob && source != "[",
+            sets: false,
         })
     }
 

@@ -1,8 +1,17 @@
 //! Contribution registries: many contributors, one result, rebuilt from the start each time.
 //!
 //! A registry replays ordered contributions over a fresh draft and publishes only a complete, validated
-//! result. Contributions of one facet end together, with one rebuild; nothing runs an inverse mutation. A
-//! contribution that panics or fails validation keeps the previous result in place and marks its plugin.
+//! result. Contributions of one facet end together, with one rebuild; nothing runs an inverse mutation.
+//!
+//! A contribution that panics or is not valid marks its plugin with a [`Problem`], and:
+//!
+//! - where its own plugin added or changed something, the previous result stays: a half-made change shows nobody
+//!   half a result;
+//! - where somebody else added, changed or removed something, that is carried: the result is made of everything
+//!   but the broken plugin's contributions, which are tried again, in their place in the order, each time.
+//!
+//! So whoever changes something finds it in the result, whatever is wrong with others, and what was removed is
+//! never there.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +38,10 @@ pub trait Draft: Send + Sized + 'static {
 
     /// Says whose contribution comes next; `registration` is unique and stays with the contribution.
     fn begin(&mut self, plugin: &PluginId, registration: u64);
+
+    /// After [`Draft::begin`]: how often this contribution itself has said that it changed. The same number as in an
+    /// earlier rebuild says that the rebuild is not because of this contribution.
+    fn changes(&mut self, _changes: u64) {}
 
     /// Validates and finishes. Problems that leave a valid result (conflicts) go into `problems`.
     fn finish(self, problems: &mut Vec<Problem>) -> Result<Self::Output, DraftError>;
@@ -113,14 +126,17 @@ struct Contributed<D: Draft> {
     /// The facet's side that it came through.
     owner: u64,
     plugin: PluginId,
+    /// How often it has said that it changed.
+    changes: u64,
     callback: Callback<D>,
 }
 
-/// Why a rebuild happens: a removal must leave no trace, even where another contribution fails.
-#[derive(Clone, Copy, PartialEq)]
+/// Why a rebuild happens.
 enum Cause {
-    Changed,
-    Removed,
+    /// This plugin added or changed something: where what it contributes is broken, the previous result stays.
+    Changed(PluginId),
+    /// The first result, or a removal, which must leave no trace: there is no result to stay with.
+    Renewed,
 }
 
 impl<D: Draft> Registry<D> {
@@ -145,7 +161,7 @@ impl<D: Draft> Registry<D> {
     pub fn open(&self) {
         let mut state = self.0.lock();
         state.live = true;
-        self.0.rebuild(&mut state, Cause::Removed);
+        self.0.rebuild(&mut state, &Cause::Renewed);
     }
 
     /// What a facet may do here: add contributions that end with its scope.
@@ -201,14 +217,14 @@ impl<D: Draft> Shared<D> {
         let found = contributions.binary_search_by_key(&registration, |entry| entry.registration);
         let removed = found.ok().map(|place| contributions.remove(place));
         if removed.is_some() {
-            self.rebuild(&mut state, Cause::Removed);
+            self.rebuild(&mut state, &Cause::Renewed);
         }
         // Outside of the lock: what a contribution held may come here when it is dropped.
         drop(state);
         drop(removed);
     }
 
-    fn rebuild(&self, state: &mut State<D>, cause: Cause) {
+    fn rebuild(&self, state: &mut State<D>, cause: &Cause) {
         if !state.live {
             return;
         }
@@ -230,11 +246,13 @@ impl<D: Draft> Shared<D> {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(plugin = %error.plugin, "{error}");
+                    state.warn(&error);
+                    // A draft that names a plugin which is left out already would name it for ever.
                     let known = failed.iter().any(|earlier| earlier.plugin == error.plugin);
+                    let own = matches!(cause, Cause::Changed(plugin) if *plugin == error.plugin);
                     failed.push(error);
-                    if cause == Cause::Changed || known {
-                        state.problems = failed.into_iter().map(Problem::Failed).collect();
+                    if own || known {
+                        state.keep(failed);
                         return;
                     }
                 }
@@ -249,6 +267,26 @@ impl<D: Draft> State<D> {
         let number = self.next;
         self.next += 1;
         number
+    }
+
+    /// Logs an error once, not at each rebuild that meets it again.
+    fn warn(&self, error: &DraftError) {
+        let met = |problem: &Problem| matches!(problem, Problem::Failed(known) if known == error);
+        if !self.problems.iter().any(met) {
+            tracing::warn!(plugin = %error.plugin, "{error}");
+        }
+    }
+
+    /// The result stays, and so do its problems, apart from those of the plugins that now failed.
+    fn keep(&mut self, failed: Vec<DraftError>) {
+        for error in failed {
+            let of_another = |problem: &Problem| match problem {
+                Problem::Failed(earlier) => earlier.plugin != error.plugin,
+                Problem::Conflict { .. } => true,
+            };
+            self.problems.retain(of_another);
+            self.problems.push(Problem::Failed(error));
+        }
     }
 
     /// Takes out all contributions of the owner of this one; none where they have gone already.
@@ -274,6 +312,7 @@ fn replay<D: Draft>(
             continue;
         }
         draft.begin(&entry.plugin, entry.registration);
+        draft.changes(entry.changes);
         catch_unwind(AssertUnwindSafe(|| (entry.callback)(&mut draft))).map_err(|_| {
             DraftError {
                 plugin: entry.plugin.clone(),
@@ -321,8 +360,12 @@ impl<D: Draft> Clone for Contributions<D> {
 }
 
 impl<D: Draft> Contributions<D> {
-    /// Adds a contribution after all earlier ones. It may run many times and must not wait: it sets
-    /// things that were built beforehand. It ends with the facet.
+    /// Adds a contribution after all earlier ones. It ends with the facet.
+    ///
+    /// It runs at each rebuild, its own and others', and must not wait: what takes long is built beforehand. What it
+    /// makes while it runs stands for what it made before, until it says itself that it has
+    /// [changed](Contribution::changed): a tool that is made inside is the same tool after a rebuild that another
+    /// plugin caused.
     pub fn add(&self, contribute: impl Fn(&mut D) + Send + Sync + 'static) -> Contribution<D> {
         let mut registration = 0;
         if let Some(registry) = self.registry.upgrade() {
@@ -333,10 +376,11 @@ impl<D: Draft> Contributions<D> {
             state.contributions.push(Contributed {
                 registration,
                 owner: self.owner,
-                plugin,
+                plugin: plugin.clone(),
+                changes: 0,
                 callback,
             });
-            registry.rebuild(&mut state, Cause::Changed);
+            registry.rebuild(&mut state, &Cause::Changed(plugin));
         }
         let registry = Weak::clone(&self.registry);
         self.scope.own(Guard {
@@ -365,11 +409,19 @@ impl<D: Draft> Contribution<D> {
         }
     }
 
-    /// Rebuilds, because what the contribution reads has changed.
+    /// Rebuilds, because what the contribution reads has changed. Nothing happens where it has ended.
     pub fn changed(&self) {
         if let Some(registry) = self.registry.upgrade() {
             let mut state = registry.lock();
-            registry.rebuild(&mut state, Cause::Changed);
+            let contributions = &mut state.contributions;
+            let found =
+                contributions.binary_search_by_key(&self.registration, |entry| entry.registration);
+            if let Ok(place) = found {
+                let contributed = &mut contributions[place];
+                contributed.changes += 1;
+                let plugin = contributed.plugin.clone();
+                registry.rebuild(&mut state, &Cause::Changed(plugin));
+            }
         }
     }
 }
@@ -388,7 +440,7 @@ impl<D: Draft> Drop for Guard<D> {
             let mut state = registry.lock();
             let removed = state.take(self.owner, self.registration);
             if !removed.is_empty() {
-                registry.rebuild(&mut state, Cause::Removed);
+                registry.rebuild(&mut state, &Cause::Renewed);
             }
             // Outside of the lock: what a contribution held may come here when it is dropped.
             drop(state);

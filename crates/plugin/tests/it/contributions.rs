@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use crate::support::{Host, manifest, start};
 
 /// Words by name; a word must not be empty.
-struct Words(Names<String>);
+pub struct Words(pub Names<String>);
 
-type Result_ = Vec<(String, String)>;
+pub type Result_ = Vec<(String, String)>;
 
 impl Draft for Words {
     type Output = Result_;
@@ -43,11 +43,11 @@ impl Draft for Words {
     }
 }
 
-type Add = Arc<dyn Fn(&mut Words) + Send + Sync>;
-type Kept = Arc<Mutex<Vec<Contribution<Words>>>>;
+pub type Add = Arc<dyn Fn(&mut Words) + Send + Sync>;
+pub type Kept = Arc<Mutex<Vec<Contribution<Words>>>>;
 
 /// A host whose plugins contribute, in order, what `adds` says.
-async fn host(adds: Vec<(&'static str, Add)>) -> (Host, Registry<Words>, Kept) {
+pub async fn host(adds: Vec<(&'static str, Add)>) -> (Host, Registry<Words>, Kept) {
     let registry = Registry::<Words>::new(Vec::new());
     let kept = Kept::default();
     let entries = adds
@@ -73,11 +73,11 @@ async fn host(adds: Vec<(&'static str, Add)>) -> (Host, Registry<Words>, Kept) {
     (host, registry, kept)
 }
 
-fn set(name: &'static str, word: &'static str) -> Add {
+pub fn set(name: &'static str, word: &'static str) -> Add {
     Arc::new(move |draft| draft.0.set(name, word.to_owned()))
 }
 
-fn words(registry: &Registry<Words>) -> Vec<String> {
+pub fn words(registry: &Registry<Words>) -> Vec<String> {
     registry
         .current()
         .iter()

@@ -6,5 +6,6 @@
 )]
 
 mod assembly;
+mod breaking;
 mod contributions;
 mod support;

@@ -159,6 +159,45 @@ async fn never(
 }
 
 #[tokio::test(start_paused = true)]
+async fn opencode_22_a_broken_contribution_keeps_no_other_plugins_change_out() {
+    let (place, kept, model) = (
+        Place::new(),
+        Kept::default(),
+        calls(["read", "read", "read"]),
+    );
+    let narrow = Arc::new(AtomicBool::new(false));
+    let narrows = Arc::clone(&narrow);
+    let fine = tools("fine", &kept, |draft| {
+        draft.set("read", says("read"));
+        draft.set("write", says("write"));
+    });
+    let broken = tools("broken", &kept, |_| panic!("a bug"));
+    let agents = tools("agents", &kept, move |draft| {
+        let narrow = narrows.load(Ordering::SeqCst);
+        draft.restrict(move |name| !narrow || name == "read");
+    });
+    let session = place.open_facets(&model, vec![fine, broken, agents]).await;
+    session.turn("one").await;
+    narrow.store(true, Ordering::SeqCst);
+    changed(&kept, 2);
+    session.turn("two").await;
+    narrow.store(false, Ordering::SeqCst);
+    changed(&kept, 2);
+    session.turn("three").await;
+    let offered = offered(&model);
+    let all = ["read", "write"];
+    assert_eq!(
+        [&offered[0][..], &offered[2], &offered[4]],
+        [&all[..], &["read"], &all]
+    );
+    assert_eq!(session.read().await, ["read", "read", "read"]);
+    let problems = session.host.problems();
+    assert!(problems[0].to_string().contains("`broken`"), "{problems:?}");
+    assert_eq!(problems.len(), 1);
+    session.dies().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn opencode_23_a_rebuild_preserves_precedence() {
     let (place, kept, model) = (
         Place::new(),

@@ -11,6 +11,7 @@
 mod names;
 mod schema;
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,25 +27,28 @@ type Wrap = Arc<dyn Fn(Arc<dyn Tool>) -> Arc<dyn Tool> + Send + Sync>;
 
 /// Tools under construction.
 pub struct ToolDraft {
-    names: Names<Arc<dyn Tool>>,
+    names: Names<(Arc<dyn Tool>, u64)>,
+    /// How often the contribution that runs has changed.
+    changes: u64,
     wrappers: Vec<(String, PluginId, u64, Wrap)>,
     restrictions: Vec<Allows>,
     previous: Option<Arc<ToolSet>>,
 }
 
 /// What makes a tool the same tool: its base registration and its wrappers' in order. A rebuild that
-/// leaves both unchanged makes no call stale.
+/// leaves both unchanged makes no call stale, also where a contribution makes its tool anew each time that it runs;
+/// what it sets after it said that it has changed is another tool, unless it is the very same value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ToolIdentity {
     registration: u64,
-    /// Where the tool itself is: another one, though of the same contribution, is another tool.
-    base: usize,
+    /// At which change of its contribution the tool came.
+    since: u64,
     wrappers: Vec<u64>,
 }
 
 impl std::fmt::Display for ToolIdentity {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{:x}.{:x}.", self.registration, self.base)?;
+        write!(formatter, "{:x}.{:x}.", self.registration, self.since)?;
         let mut wrappers = self.wrappers.iter();
         wrappers.try_for_each(|wrapper| write!(formatter, "{wrapper:x}."))
     }
@@ -61,6 +65,17 @@ pub struct RegisteredTool {
     pub identity: ToolIdentity,
     /// Who set the tool itself.
     pub plugin: PluginId,
+    /// What its contribution set.
+    set: SetTool,
+}
+
+/// What a contribution set, to be told from what it sets at the next rebuild.
+#[derive(Clone, Copy)]
+struct SetTool {
+    /// How often the contribution had changed.
+    changes: u64,
+    /// Where the tool is without its wrappers. They hold it, so that no other comes to be there meanwhile.
+    address: usize,
 }
 
 /// The finished tools, in order.
@@ -73,12 +88,12 @@ pub struct ToolSet {
 impl ToolDraft {
     /// Adds a tool; refused where another plugin has set the name.
     pub fn set(&mut self, name: &str, tool: Arc<dyn Tool>) {
-        self.names.set(name, tool);
+        self.names.set(name, (tool, self.changes));
     }
 
     /// Sets a tool on purpose, whoever has set it before.
     pub fn replace(&mut self, name: &str, tool: Arc<dyn Tool>) {
-        self.names.replace(name, tool);
+        self.names.replace(name, (tool, self.changes));
     }
 
     /// Takes a tool out. False where nobody had set it.
@@ -114,6 +129,7 @@ impl Draft for ToolDraft {
     fn new() -> Self {
         ToolDraft {
             names: Names::new("tool"),
+            changes: 0,
             wrappers: Vec::new(),
             restrictions: Vec::new(),
             previous: None,
@@ -129,12 +145,17 @@ impl Draft for ToolDraft {
         self.names.begin(plugin, registration);
     }
 
+    fn changes(&mut self, changes: u64) {
+        self.changes = changes;
+    }
+
     fn finish(self, problems: &mut Vec<Problem>) -> Result<ToolSet, DraftError> {
         let ToolDraft {
             names,
             wrappers,
             restrictions,
             previous,
+            ..
         } = self;
         let allowed = |name: &str| restrictions.iter().all(|allows| allows(name));
         let mut known = Known::of(previous.as_deref());
@@ -152,19 +173,29 @@ impl Draft for ToolDraft {
                 continue;
             }
             kept.push(Some(tools.len()));
-            let identity = ToolIdentity {
-                registration: named.registration,
-                base: Arc::as_ptr(&named.value).addr(),
-                wrappers: Vec::new(),
+            let (tool, changes) = named.value;
+            let set = SetTool {
+                changes,
+                address: Arc::as_ptr(&tool).addr(),
             };
-            if !known.has(&name, &identity) {
-                validate(&name, &named.plugin, named.value.as_ref())?;
+            let before = known.get(&name, named.registration);
+            // Looked at once, not at each rebuild.
+            if before.is_none_or(|before| before.set.address != set.address) {
+                validate(&name, &named.plugin, tool.as_ref())?;
             }
+            let same = before.filter(|before| {
+                before.set.changes == changes || before.set.address == set.address
+            });
             tools.push(RegisteredTool {
                 name,
-                tool: named.value,
-                identity,
+                tool,
+                identity: ToolIdentity {
+                    registration: named.registration,
+                    since: same.map_or(changes, |before| before.identity.since),
+                    wrappers: Vec::new(),
+                },
                 plugin: named.plugin,
+                set,
             });
         }
         for ((name, plugin, registration, wrap), place) in wrappers.into_iter().zip(places) {
@@ -192,31 +223,44 @@ impl Draft for ToolDraft {
     }
 }
 
-/// The registrations that were found valid before: each is looked at once, not in each rebuild.
-struct Known<'set>(std::slice::Iter<'set, RegisteredTool>);
+/// The tools of the previous set.
+struct Known<'set> {
+    /// Those that were not come to yet. The order of a draft is mostly that of the set.
+    rest: std::slice::Iter<'set, RegisteredTool>,
+    all: &'set [RegisteredTool],
+    /// All of them, from when one was not found in order.
+    by_name: Option<HashMap<&'set str, &'set RegisteredTool>>,
+}
 
 impl<'set> Known<'set> {
     fn of(previous: Option<&'set ToolSet>) -> Self {
-        Known(previous.map_or(&[][..], |set| &set.tools).iter())
+        let all = previous.map_or(&[][..], |set| &set.tools);
+        Known {
+            rest: all.iter(),
+            all,
+            by_name: None,
+        }
     }
 
-    /// Asked in the order of a draft, which is mostly that of the set: what comes in another is not found.
-    fn has(&mut self, name: &str, identity: &ToolIdentity) -> bool {
-        while let Some(tool) = self.0.as_slice().first() {
-            let of_before = &tool.identity;
-            if of_before.registration > identity.registration {
-                return false;
-            }
-            self.0.next();
-            // The set holds the tool, so that no other is at its place.
-            if of_before.registration == identity.registration
-                && of_before.base == identity.base
-                && tool.name == name
-            {
-                return true;
+    /// What the contribution had set under the name.
+    fn get(&mut self, name: &str, registration: u64) -> Option<&'set RegisteredTool> {
+        if self.by_name.is_none() {
+            while let Some(tool) = self.rest.as_slice().first() {
+                if tool.identity.registration > registration {
+                    break;
+                }
+                self.rest.next();
+                if tool.identity.registration == registration && tool.name == name {
+                    return Some(tool);
+                }
             }
         }
-        false
+        let all = self.all;
+        let by_name = self
+            .by_name
+            .get_or_insert_with(|| all.iter().map(|tool| (tool.name.as_str(), tool)).collect());
+        let found = by_name.get(name).copied();
+        found.filter(|tool| tool.identity.registration == registration)
     }
 }
 

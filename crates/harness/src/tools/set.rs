@@ -116,10 +116,14 @@ impl ToolSet {
     /// Takes over what `previous` compiled for registrations that stayed.
     pub(crate) fn adopt(&self, previous: &ToolSet) {
         for (name, registered) in &self.tools {
-            let kept = previous
-                .tools
-                .get(name)
-                .filter(|old| old.identity == registered.identity);
+            // A registration that makes its tool anew each time may declare other schemas.
+            let declares = |registered: &RegisteredTool| {
+                let spec = registered.tool.spec();
+                (Arc::clone(&spec.parameters), spec.output.clone())
+            };
+            let kept = previous.tools.get(name).filter(|old| {
+                old.identity == registered.identity && declares(old) == declares(registered)
+            });
             let Some(kept) = kept else { continue };
             if let Some(compiled) = kept.validator.get() {
                 registered.validator.get_or_init(|| compiled.clone());

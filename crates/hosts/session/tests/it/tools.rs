@@ -338,6 +338,41 @@ async fn opencode_25_a_rebuild_from_unchanged_registrations_makes_nothing_stale(
 }
 
 #[tokio::test(start_paused = true)]
+async fn opencode_25_a_tool_that_is_made_inside_its_contribution_is_the_same_until_its_own_plugin_changes_it()
+ {
+    let (place, kept) = (Place::new(), Kept::default());
+    let held = says("held");
+    let inline = tools("inline", &kept, move |draft| {
+        draft.set("inline", says("inline"));
+        draft.set("held", Arc::clone(&held));
+    });
+    let other = tools("other", &kept, |draft| draft.set("other", says("other")));
+    let gone = tools("gone", &kept, |draft| draft.set("gone", says("gone")));
+    let (changes, asked) = (Arc::clone(&kept), AtomicUsize::new(0));
+    let model = ScriptedProvider::new(Script::respond(move |_| {
+        match asked.fetch_add(1, Ordering::SeqCst) {
+            // Others' rebuilds.
+            0 => {
+                changed(&changes, 1);
+                dispose(&changes, 2);
+            }
+            // Its own: what is made inside is another tool now, what is held is the same.
+            1 => changed(&changes, 0),
+            _ => return Turn::text("Done."),
+        }
+        Turn::tool_calls([("inline", json!({})), ("held", json!({}))])
+    }));
+    let session = place.open_facets(&model, vec![inline, other, gone]).await;
+    session.turn("do it").await;
+    let stale = json!("tool.stale");
+    assert_eq!(
+        session.codes().await,
+        [Value::Null, Value::Null, stale, Value::Null]
+    );
+    session.dies().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn opencode_26_invalid_input_never_executes_and_invalid_output_never_succeeds() {
     let (place, kept) = (Place::new(), Kept::default());
     let ran = Arc::new(AtomicUsize::new(0));

@@ -52,8 +52,23 @@ pub(crate) struct Settled {
 /// What a call came to.
 enum Outcome {
     Output(ToolOutput),
-    Failed { message: String, details: Value },
-    Interrupted,
+    Failed {
+        message: String,
+        details: Value,
+    },
+    /// Its operation was ended before it was done; with what it returned after that, if anything.
+    Interrupted(ToolOutput),
+}
+
+/// What a tool returned whose operation had been ended by then: however it calls that itself, it was interrupted.
+fn cut_short(returned: Result<ToolOutput, ToolError>) -> Outcome {
+    Outcome::Interrupted(match returned {
+        Ok(output) => output,
+        Err(ToolError::Failed { message, details }) => {
+            ToolOutput::text(message).with_details(details)
+        }
+        Err(ToolError::Interrupted) => ToolOutput::default(),
+    })
 }
 
 impl Run {
@@ -113,8 +128,11 @@ impl Run {
             "error.type" = tracing::field::Empty,
         );
         let inside = span.clone();
+        let ending = self.cx.clone();
         let mut task = session.spawner.spawn("tool", async move {
-            tool.execute(cx, invocation).instrument(inside).await
+            let returned = tool.execute(cx, invocation).instrument(inside).await;
+            // Looked at where it returns: whoever waits for it may hear of both at once.
+            (returned, ending.is_cancelled())
         });
         let ended = tokio::select! {
             ended = &mut task => Some(ended),
@@ -123,11 +141,14 @@ impl Run {
             }
         };
         let outcome = match ended {
-            Some(Some(Ok(Ok(output)))) => Outcome::Output(output),
-            Some(Some(Ok(Err(ToolError::Failed { message, details })))) => {
+            Some(Some(Ok((returned, true)))) => cut_short(returned),
+            Some(Some(Ok((Ok(output), false)))) => Outcome::Output(output),
+            Some(Some(Ok((Err(ToolError::Failed { message, details }), false)))) => {
                 Outcome::Failed { message, details }
             }
-            Some(Some(Ok(Err(ToolError::Interrupted))) | None) => Outcome::Interrupted,
+            Some(Some(Ok((Err(ToolError::Interrupted), false))) | None) => {
+                Outcome::Interrupted(ToolOutput::default())
+            }
             Some(Some(Err(error))) if error.is_panic() => {
                 let message = format!(
                     "`{name}` failed inside ({}). This is a fault of the tool, not of the call; it may have had part of its effect. Try another way.",
@@ -138,17 +159,17 @@ impl Run {
                     details: json!({ "code": "tool.panic" }),
                 }
             }
-            Some(Some(Err(_))) => Outcome::Interrupted,
+            Some(Some(Err(_))) => Outcome::Interrupted(ToolOutput::default()),
             None => {
                 tracing::warn!(tool = %name, "the tool did not end when it was cancelled; it was dropped");
                 task.abort();
-                Outcome::Interrupted
+                Outcome::Interrupted(ToolOutput::default())
             }
         };
         let failed = match outcome {
             Outcome::Output(_) => None,
             Outcome::Failed { .. } => Some("tool.failed"),
-            Outcome::Interrupted => Some("interrupted"),
+            Outcome::Interrupted(_) => Some("interrupted"),
         };
         if let Some(code) = failed {
             span.record("error.type", code);
@@ -175,13 +196,16 @@ impl Run {
             Outcome::Failed { message, details } => {
                 (ToolOutput::text(message).with_details(details), true)
             }
-            Outcome::Interrupted => {
-                let result =
-                    interrupted(&call_id, &invocation_id, &tool, Interruption::WhileRunning);
+            Outcome::Interrupted(said) => {
+                let changes = said.changes.iter();
+                let changes = changes.map(|change| change.path.clone()).collect();
+                let mut result = interrupted_with(&call_id, &invocation_id, &tool, said);
+                let new_file = || new_output_file(session, &result_id(&pending));
+                bound(&mut result, new_file).await;
                 return Settled {
                     index,
                     result,
-                    changes: Vec::new(),
+                    changes,
                 };
             }
         };
@@ -325,6 +349,28 @@ pub(crate) fn interrupted(
         }
     };
     failed(call_id, invocation_id, tool, "interrupted", text.to_owned())
+}
+
+/// The result of a call that was interrupted while it ran, and returned something after that: for the reader, after
+/// the sentence that says so. Data that would be taken for the tool's own is left out.
+fn interrupted_with(
+    call_id: &str,
+    invocation_id: &InvocationId,
+    tool: &str,
+    said: ToolOutput,
+) -> ToolResultMessage {
+    let mut result = interrupted(call_id, invocation_id, tool, Interruption::WhileRunning);
+    if !said.content.is_empty() {
+        result
+            .content
+            .push(ResultContent::text("\nWhat it returned after that:\n"));
+        result.content.extend(said.content);
+    }
+    if let (Value::Object(details), Value::Object(mut own)) = (&mut result.details, said.details) {
+        own.append(details);
+        *details = own;
+    }
+    result
 }
 
 /// The result of a call that failed in the harness's own hands.

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bezel_harness::{AbortError, EventKind, HookError, PromptRequest, ToolVerdict};
-use bezel_session_types::{OperationId, RunOutcome, StopReason, ToolError, ToolOutput};
+use bezel_session_types::{
+    FileChange, OperationId, ResultContent, RunOutcome, StopReason, ToolError, ToolOutput,
+};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -207,10 +209,78 @@ async fn an_abort_during_tools_leaves_a_result_for_every_call() {
             .iter()
             .map(|result| result.is_error)
             .collect::<Vec<_>>(),
-        [false, true, true, false]
+        [false, true, true, true]
     );
     session.turn("next").await;
     assert_valid(&model.request(1).messages);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_returns_after_its_operation_was_ended_is_no_ordinary_result_and_can_be_read() {
+    let place = Place::new();
+    let model = Model::scripted([calls([
+        call("a", "fine", json!({})),
+        call("b", "fails", json!({})),
+        call("c", "done", json!({})),
+    ])]);
+    let fine = TestTool::new(|cx, _| async move {
+        cx.cancelled().await;
+        let output = ToolOutput::text("all fine").with_details(json!({ "kind": "own" }));
+        Ok(ToolOutput {
+            structured: Some(json!({ "sum": 3 })),
+            changes: vec![FileChange {
+                path: "/changed".into(),
+            }],
+            ..output
+        })
+    });
+    let fails = TestTool::new(|cx, _| async move {
+        cx.cancelled().await;
+        Err(ToolError::Failed {
+            message: "half of it is there".into(),
+            details: json!({ "code": "own.code", "left": 5 }),
+        })
+    });
+    let done = TestTool::new(|_, _| std::future::ready(Ok(ToolOutput::text("done"))));
+    let tools = vec![
+        registration("fine", fine),
+        registration("fails", fails),
+        registration("done", done),
+    ];
+    let mut session = place.open(&model, tools);
+    session.prompt("do it").await;
+    session
+        .event(|event| matches!(event, EventKind::ToolEnd { .. }).then_some(()))
+        .await;
+    session.lane.interrupt(&session.cx).await.unwrap();
+    assert_eq!(outcome(&session).await, RunOutcome::Aborted);
+    let results = session.results();
+    let read = |at: usize| -> String {
+        let texts = results[at].content.iter().filter_map(|part| match part {
+            ResultContent::Text { text } => Some(text.as_str()),
+            ResultContent::Image(_) => None,
+        });
+        texts.collect()
+    };
+    for (at, said) in [(0, "all fine"), (1, "half of it is there")] {
+        assert!(results[at].is_error);
+        assert_eq!(results[at].details["code"], "interrupted");
+        let read = read(at);
+        assert!(read.starts_with("Interrupted while it ran"), "{read}");
+        assert!(read.ends_with(said), "{read}");
+    }
+    assert_eq!(results[0].details["kind"], "own");
+    assert_eq!(results[1].details["left"], 5);
+    assert_eq!(results[0].structured, None);
+    let changed = session
+        .happened()
+        .into_iter()
+        .find_map(|event| match event {
+            EventKind::ToolEnd { changes, .. } if !changes.is_empty() => Some(changes),
+            _ => None,
+        });
+    assert_eq!(changed.unwrap(), [std::path::PathBuf::from("/changed")]);
+    assert_eq!((results[2].is_error, read(2).as_str()), (false, "done"));
 }
 
 #[tokio::test(start_paused = true)]

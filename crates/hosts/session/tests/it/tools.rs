@@ -429,19 +429,25 @@ async fn opencode_29_interruption_and_panics_never_become_ordinary_results() {
         // A tool that takes an interruption for an answer.
         Err(ToolError::Interrupted)
     }));
+    let lies: Arc<dyn Tool> = Arc::new(TestTool::new(|cx, _| async move {
+        cx.cancelled().await;
+        Ok(ToolOutput::text("all fine"))
+    }));
     let panics: Arc<dyn Tool> = Arc::new(TestTool::new(|_, _| async { panic!("a bug") }));
     let facet = tools("harmful", &kept, move |draft| {
         draft.set("waits", Arc::clone(&waits));
+        draft.set("lies", Arc::clone(&lies));
         draft.set("panics", Arc::clone(&panics));
     });
     let model = ScriptedProvider::new(Script::new([Turn::tool_calls([
         ("panics", json!({})),
         ("waits", json!({})),
+        ("lies", json!({})),
     ])]));
     let session = place.open_facets(&model, vec![facet]).await;
     session.steer("do it").await;
     let mut activity = session.lane.activity();
-    let left = |state: &RunState| running(state) == ["waits"];
+    let left = |state: &RunState| running(state) == ["waits", "lies"];
     let state = activity.wait_for(left).await.unwrap().clone();
     let operation = state.operation_id().unwrap();
     session
@@ -452,7 +458,16 @@ async fn opencode_29_interruption_and_panics_never_become_ordinary_results() {
     session.idle().await;
     assert_eq!(
         session.codes().await,
-        [json!("tool.panic"), json!("interrupted")]
+        [
+            json!("tool.panic"),
+            json!("interrupted"),
+            json!("interrupted")
+        ]
+    );
+    let read = session.read().await.remove(2);
+    assert!(
+        read.starts_with("Interrupted") && read.ends_with("all fine"),
+        "{read}"
     );
     assert!(session.results().await.iter().all(|result| result.is_error));
     session.dies().await;

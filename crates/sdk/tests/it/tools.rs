@@ -380,6 +380,42 @@ async fn opencode_29_interrupting_drops_the_function_that_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn opencode_33_an_interrupted_parent_reads_which_session_its_child_was() {
+    let script = Script::respond(|call| {
+        let said = format!("{:?}", call.messages);
+        match (said.contains("CHILD"), call.last_results().is_empty()) {
+            (true, true) if !said.contains("Go.") => Turn::tool_calls([("waits", json!({}))]),
+            (false, true) => Turn::tool_calls([(
+                "subagent",
+                json!({ "description": "a part", "prompt": "CHILD: wait." }),
+            )]),
+            _ => Turn::text("On."),
+        }
+    });
+    let model = FakeModelServer::start(script).await.unwrap();
+    let begun = Arc::new(Notify::new());
+    let waiting = Arc::clone(&begun);
+    let schema = json!({ "type": "object" });
+    let waits = Tool::with_schema("waits", "Waits.", schema, move |_, _| {
+        waiting.notify_one();
+        pending::<Result<String, String>>()
+    });
+    let project = project();
+    let builder = bezel(&model).add_tool(waits.touches_nothing());
+    let bezel = builder.start().await.unwrap();
+    let session = bezel.session(project.path()).await.unwrap();
+    let prompt = session.prompt("Go.").events();
+    begun.notified().await;
+    assert!(session.interrupt().await.unwrap());
+    assert_eq!(prompt.answer().await, Err(PromptError::Interrupted));
+    session.prompt("On.").await.unwrap();
+    let read = format!("{:?}", model.calls().last().unwrap().messages);
+    assert!(read.contains("Interrupted while it ran"), "{read}");
+    assert!(read.contains("session_id: "), "{read}");
+    bezel.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_may_take_the_place_of_another_where_it_says_so() {
     let model = model([
         Turn::tool_calls([("read", json!({ "number": 3 }))]),

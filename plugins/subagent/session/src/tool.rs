@@ -14,7 +14,7 @@ use bezel_session_types::{
 use bezel_sessions_contract::{CreateChild, SessionSummary};
 use bezel_subagent_contract::{SubagentDetails, SubagentStatus};
 use futures::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::SubagentConfig;
@@ -298,9 +298,26 @@ fn not_begun(error: impl std::fmt::Display) -> ToolError {
 }
 
 fn failed(child: &SessionId, what: &str) -> ToolError {
-    ToolError::failed(format!(
-        "The subagent failed: {what}\n\nsession_id: {child}"
-    ))
+    ToolError::Failed {
+        message: format!("The subagent failed: {what}\n\nsession_id: {child}"),
+        details: json!({ "session_id": child }),
+    }
+}
+
+/// Ended with its parent: what can go on has a name all the same.
+fn interrupted(shown: &mut Shown, how_far: &str) -> ToolError {
+    shown.details.status = SubagentStatus::Interrupted;
+    let child = &shown.details.session_id;
+    ToolError::Failed {
+        message: format!(
+            "The subagent was interrupted with you: {how_far}.\n\nsession_id: {child}"
+        ),
+        details: details(&shown.details),
+    }
+}
+
+fn details(details: &SubagentDetails) -> Value {
+    serde_json::to_value(details).expect("the details have text keys")
 }
 
 fn description(agents: &[AgentSummary]) -> String {
@@ -399,7 +416,7 @@ impl SubagentTool {
         let subagents = &self.subagents;
         let turn = cx.run(subagents.turns.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
-            return Err(ToolError::Interrupted);
+            return Err(interrupted(shown, "it had not begun"));
         };
         let id = &invocation.invocation_id;
         let asked = subagents.ask(cx, id, child, &arguments.prompt).await?;
@@ -414,7 +431,12 @@ impl SubagentTool {
         };
         let outcome = match ended {
             Ok(outcome) => outcome,
-            Err(_) if cx.is_cancelled() => return Err(ToolError::Interrupted),
+            Err(_) if cx.is_cancelled() => {
+                return Err(interrupted(
+                    shown,
+                    "what it has done so far is in its session",
+                ));
+            }
             Err(error) => return Err(failed(child, &error.to_string())),
         };
         let (status, text) = subagents.report(cx, child, outcome.as_ref()).await;
@@ -423,15 +445,14 @@ impl SubagentTool {
             SubagentStatus::Completed => Ok(output(text, &shown.details)),
             _ => Err(ToolError::Failed {
                 message: text,
-                details: serde_json::to_value(&shown.details).expect("the details have text keys"),
+                details: details(&shown.details),
             }),
         }
     }
 }
 
-fn output(text: String, details: &SubagentDetails) -> ToolOutput {
-    ToolOutput::text(text)
-        .with_details(serde_json::to_value(details).expect("the details have text keys"))
+fn output(text: String, shown: &SubagentDetails) -> ToolOutput {
+    ToolOutput::text(text).with_details(details(shown))
 }
 
 impl Tool for SubagentTool {

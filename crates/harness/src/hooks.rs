@@ -3,18 +3,22 @@
 //! A hook that fails, panics or overruns its deadline is reported with its registrant's name and
 //! passed over, except before a tool, where it blocks the call: what guards must not fail open.
 
+mod permission;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_session_types::{
-    Access, AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef,
+    AssistantMessage, CompactionReason, EntryId, InvocationId, LaneName, Message, ModelRef,
     OperationId, Replay, RequestOptions, ResultContent, ToolResultMessage, UserMessage,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
+
+pub use permission::{Approval, Evaluation, PendingApproval};
 
 /// What a hook returns.
 pub type HookFuture<T> = BoxFuture<'static, Result<T, HookError>>;
@@ -66,40 +70,6 @@ pub enum ToolVerdict {
         /// For the model and the person.
         reason: String,
     },
-}
-
-/// What a permission says of a call as it will run.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Approval {
-    /// It may run.
-    Allow,
-    /// It may not; the model reads why.
-    Deny {
-        /// For the model and the person.
-        reason: String,
-    },
-    /// It may not, and the operation ends with it, as if a person had interrupted it here.
-    End {
-        /// For the person, and for the model when the conversation goes on.
-        reason: String,
-    },
-}
-
-/// A call that waits for permission.
-#[derive(Debug, Clone)]
-pub struct PendingApproval {
-    /// The call as it will run.
-    pub call: PendingCall,
-    /// What its tool says that it touches; `None` where the tool does not say.
-    pub accesses: Option<Vec<Access>>,
-}
-
-impl std::ops::Deref for PendingApproval {
-    type Target = PendingCall;
-
-    fn deref(&self) -> &PendingCall {
-        &self.call
-    }
 }
 
 /// A call that settled, before its result is staged.
@@ -366,6 +336,11 @@ impl<In, Out> Registered<In, Out> {
         outcome.map_err(|HookError { message }| self.failure(message))
     }
 
+    /// Whose it is.
+    pub(crate) fn registrant(&self) -> &str {
+        &self.registration.registrant
+    }
+
     /// A failure of this hook.
     pub(crate) fn failure(&self, message: String) -> HookFailure {
         HookFailure {
@@ -403,6 +378,7 @@ async fn call<In, Out>(
 /// The hooks of a session. Every registration returns a guard; dropping it takes the hook out.
 pub struct Hooks {
     pub(crate) before_tool: Chain<PendingCall, ToolVerdict>,
+    pub(crate) evaluate_permission: Chain<PendingApproval, Evaluation>,
     pub(crate) approve_tool: Chain<PendingApproval, Approval>,
     pub(crate) tool_ended: Chain<PendingCall, ()>,
     pub(crate) after_tool: Chain<SettledCall, ToolPatch>,
@@ -439,6 +415,10 @@ macro_rules! registrations {
 registrations! {
     /// Before a call runs: look at it, change its arguments, block it. A failure blocks it.
     before_tool: PendingCall => ToolVerdict;
+    /// What somebody has to say of whether a call may run, with the arguments that it will run with: before the
+    /// `approve_tool` hooks, which read what it came to. All are asked, in order, until one denies; the strictest
+    /// answer counts. One that fails is no answer, and no other's allowing counts beside it.
+    evaluate_permission: PendingApproval => Evaluation;
     /// Says whether a call may run with the arguments that it will run with: after the
     /// `before_tool` hooks, so that nothing changes what was approved. It may wait for a person
     /// and so has no deadline; it ends with the turn. A failure denies.

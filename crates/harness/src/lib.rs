@@ -43,7 +43,7 @@ pub use harness::{
     SystemPrompt, SystemPromptError, SystemPromptSubject,
 };
 pub use hooks::{
-    Approval, CompactionVerdict, EndingRun, HookError, HookFuture, HookGuard, Hooks,
+    Approval, CompactionVerdict, EndingRun, Evaluation, HookError, HookFuture, HookGuard, Hooks,
     NavigationVerdict, PendingAnswer, PendingApproval, PendingCall, PendingCompaction,
     PendingNavigation, PendingRequest, RequestPatch, SettledCall, StartingPass, StartingRun,
     ToolPatch, ToolVerdict,

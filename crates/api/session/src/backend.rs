@@ -130,6 +130,8 @@ pub type HookGuard = Box<dyn std::any::Any + Send>;
 pub enum AnyHook {
     /// See [`crate::Hooks::before_tool`].
     BeforeTool(BeforeToolHook),
+    /// See [`crate::Hooks::evaluate_permission`].
+    EvaluatePermission(EvaluatePermissionHook),
     /// See [`crate::Hooks::approve_tool`].
     ApproveTool(ApproveToolHook),
     /// See [`crate::Hooks::tool_ended`].

@@ -59,6 +59,20 @@ pub enum ApproveTool {
     End(String),
 }
 
+/// What a hook that does not decide has to say of whether a call may run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Evaluation {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A person need not be asked.
+    Allow,
+    /// A person should be asked, also where the call is approved; the person reads the reason.
+    Ask(String),
+    /// It may not run; the model reads the reason.
+    Deny(String),
+}
+
 /// A tool call that waits for permission.
 #[derive(Debug, Clone)]
 pub struct ToolApproval {
@@ -70,6 +84,8 @@ pub struct ToolApproval {
     pub arguments: Arc<Value>,
     /// What the tool says that the call touches; `None` where it does not say.
     pub accesses: Option<Vec<Access>>,
+    /// What the hooks that were asked so far came to: the strictest of their answers.
+    pub evaluation: Evaluation,
 }
 
 /// A model request before it is sent.
@@ -169,6 +185,8 @@ pub(crate) type BeforeToolHook =
     Arc<dyn Fn(Context, ToolCallView) -> HookResult<BeforeTool> + Send + Sync>;
 pub(crate) type ApproveToolHook =
     Arc<dyn Fn(Context, ToolApproval) -> HookResult<ApproveTool> + Send + Sync>;
+pub(crate) type EvaluatePermissionHook =
+    Arc<dyn Fn(Context, ToolApproval) -> HookResult<Evaluation> + Send + Sync>;
 pub(crate) type ToolEndedHook = Arc<dyn Fn(Context, ToolCallView) -> HookResult<()> + Send + Sync>;
 pub(crate) type AfterToolHook =
     Arc<dyn Fn(Context, ToolCallView, ToolOutput) -> HookResult<ToolOutput> + Send + Sync>;
@@ -232,6 +250,26 @@ impl Hooks {
         Fut: Future<Output = Result<BeforeTool, FacetError>> + Send + 'static,
     {
         self.register(AnyHook::BeforeTool(Arc::new(move |cx, call| {
+            hook(cx, call).boxed()
+        })));
+    }
+
+    /// Has something to say of whether a tool may run with exactly these arguments, before anybody decides: before
+    /// the `approve_tool` hooks, which read what this came to. All are asked, in order, until one denies; of the
+    /// others' answers an asking one counts more than an allowing one, whoever comes first. One that fails or overruns
+    /// its deadline has said nothing, and lets no other's allowing count. What an answer comes to is the deciding
+    /// plugin's; of Bezel's own, `permissions`:
+    ///
+    /// - a denial is final: no approval, mode or rule lets the call run;
+    /// - asking asks the person for this one call, also where it is approved or the mode is `full`;
+    /// - allowing answers in the person's place, and nothing else: what a rule denies, may deny, or plan mode blocks
+    ///   because it changes something stays as it is.
+    pub fn evaluate_permission<F, Fut>(&self, hook: F)
+    where
+        F: Fn(Context, ToolApproval) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Evaluation, FacetError>> + Send + 'static,
+    {
+        self.register(AnyHook::EvaluatePermission(Arc::new(move |cx, call| {
             hook(cx, call).boxed()
         })));
     }

@@ -168,7 +168,7 @@ pub use engine::{
 pub use events::{AgentEvent, AgentEventReceiver, AgentEvents, EventBody};
 pub use gathered::{Gathered, Gathering};
 pub use hooks::{
-    ApproveTool, BeforeTool, CompactionVerdict, Hooks, NavigationVerdict, PendingCompaction,
+    ApproveTool, BeforeTool, CompactionVerdict, Evaluation, Hooks, NavigationVerdict, PendingCompaction,
     PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolApproval, ToolCallView,
 };
 #[doc(hidden)]

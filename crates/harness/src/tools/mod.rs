@@ -4,6 +4,7 @@ mod arguments;
 mod bound;
 mod call;
 mod output;
+mod permission;
 mod save;
 mod set;
 mod step;

@@ -23,23 +23,23 @@ use super::call::{ClearedCall, Interruption, Settled, failed, interrupted};
 use super::set::ToolSet;
 use crate::coordinator::Stop;
 use crate::events::EventKind;
-use crate::hooks::{Approval, HookFailure, PendingApproval, PendingCall, ToolVerdict};
+use crate::hooks::{HookFailure, PendingCall, ToolVerdict};
 use crate::lane::AbortError;
 use crate::operation::{Call, CallPhase, Operation, Phase, arguments_key, staged_key};
 use crate::run::{Run, StepResult};
 use crate::state::{LaneState, Step};
 
 /// Why a call does not run.
-struct Refusal {
-    code: &'static str,
+pub(super) struct Refusal {
+    pub(super) code: &'static str,
     /// What the model reads.
-    message: String,
+    pub(super) message: String,
     /// Whether the operation ends with it.
-    ends: bool,
+    pub(super) ends: bool,
 }
 
 impl Refusal {
-    fn new(code: &'static str, message: String) -> Self {
+    pub(super) fn new(code: &'static str, message: String) -> Self {
         Refusal {
             code,
             message,
@@ -301,42 +301,6 @@ impl Run {
         self.approve(call, registered).await
     }
 
-    /// Permission for the call as it will run.
-    async fn approve(
-        &self,
-        call: &mut ClearedCall,
-        registered: &super::set::RegisteredTool,
-    ) -> Result<(), Refusal> {
-        let approvals = self.lane.session.hooks.approve_tool.registered();
-        if approvals.is_empty() {
-            return Ok(());
-        }
-        let directory = &self.lane.session.directory;
-        let pending = PendingApproval {
-            accesses: registered.tool.accesses(&call.pending.arguments, directory),
-            call: call.pending.clone(),
-        };
-        // It is carried to where it runs: what it touches may come to be something else meanwhile.
-        call.accesses = pending.accesses.as_deref().map(Arc::from);
-        for approval in approvals {
-            match approval.call(&self.cx, None, pending.clone()).await {
-                Ok(Approval::Allow) => {}
-                Ok(Approval::Deny { reason }) => return Err(Refusal::new("tool.denied", reason)),
-                Ok(Approval::End { reason }) => {
-                    return Err(Refusal {
-                        ends: true,
-                        ..Refusal::new("tool.denied", reason)
-                    });
-                }
-                Err(failure) => {
-                    let reason = self.blocked_by(failure, "approved");
-                    return Err(Refusal::new("tool.denied", reason));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Ends the operation durably, as a person's interruption does; what was refused keeps its reason.
     async fn end_operation(&self, operation_id: &OperationId) -> Result<(), Stop> {
         match self.lane.request_abort(&self.cx, operation_id).await {
@@ -346,7 +310,7 @@ impl Run {
         }
     }
 
-    fn blocked_by(&self, failure: HookFailure, what: &str) -> String {
+    pub(super) fn blocked_by(&self, failure: HookFailure, what: &str) -> String {
         let HookFailure {
             registrant,
             message,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bezel_api_session::backend::{AnyHook, HookGuard};
 use bezel_api_session::{
-    ApproveTool, BeforeTool, CompactionVerdict, NavigationVerdict, PendingCompaction,
+    ApproveTool, BeforeTool, CompactionVerdict, Evaluation, NavigationVerdict, PendingCompaction,
     PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolApproval, ToolCallView,
 };
 use bezel_harness::{
@@ -27,18 +27,25 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                 })
             }
         })),
+        AnyHook::EvaluatePermission(hook) => Box::new(hooks.evaluate_permission(
+            plugin,
+            move |cx, call: PendingApproval| {
+                let said = hook(cx, approval(call));
+                async move {
+                    use bezel_harness::Evaluation as Harness;
+                    Ok(match said.await.map_err(failed)? {
+                        Evaluation::Nothing => Harness::Nothing,
+                        Evaluation::Allow => Harness::Allow,
+                        Evaluation::Ask(reason) => Harness::Ask { reason },
+                        Evaluation::Deny(reason) => Harness::Deny { reason },
+                    })
+                }
+            },
+        )),
         AnyHook::ApproveTool(hook) => Box::new(hooks.approve_tool(
             plugin,
             move |cx, call: PendingApproval| {
-                let verdict = hook(
-                    cx,
-                    ToolApproval {
-                        invocation: call.call.invocation_id,
-                        tool: call.call.tool,
-                        arguments: call.call.arguments,
-                        accesses: call.accesses,
-                    },
-                );
+                let verdict = hook(cx, approval(call));
                 async move {
                     Ok(match verdict.await.map_err(failed)? {
                         ApproveTool::Allow => Approval::Allow,
@@ -179,6 +186,22 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                 }
             },
         )),
+    }
+}
+
+fn approval(pending: PendingApproval) -> ToolApproval {
+    use bezel_harness::Evaluation as Harness;
+    ToolApproval {
+        invocation: pending.call.invocation_id,
+        tool: pending.call.tool,
+        arguments: pending.call.arguments,
+        accesses: pending.accesses,
+        evaluation: match pending.evaluation {
+            Harness::Nothing => Evaluation::Nothing,
+            Harness::Allow => Evaluation::Allow,
+            Harness::Ask { reason } => Evaluation::Ask(reason),
+            Harness::Deny { reason } => Evaluation::Deny(reason),
+        },
     }
 }
 

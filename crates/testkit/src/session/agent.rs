@@ -7,7 +7,7 @@ use bezel_api_session::backend::{
     AgentBackend, AnyHook, EntryPage, HookGuard, LaneBackend, RequestsBackend,
 };
 use bezel_api_session::{
-    Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, Departure, EventBody,
+    Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, Departure, Evaluation, EventBody,
     FacetError, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError,
     OpenRequestsError, Outcome, PromptError, RunPass, SessionIdentity, ToolApproval, ToolCallView,
 };
@@ -251,7 +251,7 @@ impl FakeAgent {
         verdict
     }
 
-    /// Runs the permission hooks for a call as the harness does: in order, until one denies.
+    /// Runs the permission hooks for a call as the harness does, apart from deadlines: in order, until one denies.
     pub async fn approve_tool(
         &self,
         cx: &Context,
@@ -260,13 +260,25 @@ impl FakeAgent {
         arguments: Value,
         accesses: Option<Vec<Access>>,
     ) -> ApproveTool {
-        let call = ToolApproval {
+        let mut call = ToolApproval {
             invocation: invocation.clone(),
             tool: tool.into(),
             arguments: Arc::new(arguments),
             accesses,
+            evaluation: Evaluation::Nothing,
         };
         let hooks = self.lock().hooks.clone();
+        for (.., hook) in &hooks {
+            let AnyHook::EvaluatePermission(hook) = hook else {
+                continue;
+            };
+            match (hook(cx.clone(), call.clone()).await, &call.evaluation) {
+                (Ok(Evaluation::Deny(reason)), _) => return ApproveTool::Deny(reason),
+                (Ok(said @ Evaluation::Ask(_)), Evaluation::Nothing | Evaluation::Allow)
+                | (Ok(said @ Evaluation::Allow), Evaluation::Nothing) => call.evaluation = said,
+                _ => {}
+            }
+        }
         for (.., hook) in hooks {
             let AnyHook::ApproveTool(hook) = hook else {
                 continue;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_api_session::{ApproveTool, DurableRequests, ToolApproval, WaitError};
+use bezel_api_session::{ApproveTool, DurableRequests, Evaluation, ToolApproval, WaitError};
 use bezel_context::Context;
 use bezel_permissions_contract::{
     AgentLimits, Ask, Asked, MayRead, PermissionMode, PermissionsState, Reply, Rule,
@@ -36,6 +36,8 @@ pub(crate) struct Approver {
 struct Call {
     tool: Arc<str>,
     accesses: Option<Vec<Access>>,
+    /// What other plugins have to say of it.
+    evaluation: Evaluation,
 }
 
 /// A call that waits, until this is dropped.
@@ -77,6 +79,7 @@ impl Approver {
         let call = Call {
             tool: Arc::clone(&approval.tool),
             accesses: approval.accesses,
+            evaluation: approval.evaluation,
         };
         let mut verdict = self.judge(&call).await;
         if matches!(verdict, Verdict::Ask { .. }) {
@@ -91,6 +94,7 @@ impl Approver {
                 asked,
                 covers,
                 leads,
+                ..
             } => (asked, covers, leads),
         };
         let ask = Ask {
@@ -316,7 +320,8 @@ impl Approver {
                 mode,
                 approved: &approved,
             };
-            judge.judge(standing, &call.tool, call.accesses.as_deref())
+            let verdict = judge.judge(standing, &call.tool, call.accesses.as_deref());
+            verdict.heeding(&call.tool, &call.evaluation)
         });
         judged.await.unwrap_or_else(|_| {
             Verdict::Deny("Not run: it could not be judged whether it may run.".to_owned())

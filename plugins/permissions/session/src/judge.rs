@@ -39,6 +39,8 @@ pub(crate) enum Verdict {
         covers: Vec<Rule>,
         /// Where the paths lead that it asks for: another answer to the same question where they lead elsewhere.
         leads: Vec<PathBuf>,
+        /// Whether it cannot be told whether a rule denies some of it.
+        unsure: bool,
     },
 }
 
@@ -83,6 +85,7 @@ struct Findings {
     covers: Vec<Rule>,
     leads: Vec<PathBuf>,
     uncovered: bool,
+    unsure: bool,
 }
 
 impl Judge {
@@ -342,6 +345,7 @@ impl Judge {
         if let Subject::Path(path) = subject {
             findings.leads.push(path.real.clone());
         }
+        findings.unsure |= access.unsure;
         findings.ask(
             Asked {
                 action: action.to_owned(),
@@ -385,6 +389,7 @@ impl Findings {
             asked: self.asked,
             covers: self.covers,
             leads: self.leads,
+            unsure: self.unsure,
         }
     }
 }

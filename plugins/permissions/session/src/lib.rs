@@ -22,6 +22,7 @@ mod approver;
 mod below;
 mod covers;
 mod facet;
+mod heed;
 mod judge;
 mod pattern;
 mod place;

@@ -128,7 +128,7 @@ async fn opencode_30_hooks_around_tools_fire_in_child_sessions_too() {
         vec![read, noting(&log)]
     };
     let parent = place.open_facets(&one_call("read"), facets()).await;
-    let child = place.open_child(&parent, &one_call("read"), facets()).await;
+    let child = place.open_child(&parent, &one_call("read"), facets(), BTreeMap::new()).await;
     child.turn("a part of it").await;
     let noted = ["before in child", "approve in child", "after in child"];
     assert_eq!(*log.lock().unwrap(), noted);

@@ -104,7 +104,7 @@ async fn a_child_session_starts_and_ends_by_itself() {
     let (place, log, model) = (Place::new(), Log::default(), slow());
     let parent = place.open(&model).await;
     let child = place
-        .open_child(&parent, &model, vec![noting("a", &log, &model)])
+        .open_child(&parent, &model, vec![noting("a", &log, &model)], BTreeMap::new())
         .await;
     child.dies().await;
     let expected = [

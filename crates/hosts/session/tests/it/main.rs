@@ -9,6 +9,7 @@ mod bad_tools;
 mod children;
 mod coordinator;
 mod engines;
+mod evaluations;
 mod hooks;
 mod lifecycle;
 mod permissions;

@@ -106,19 +106,13 @@ impl Place {
         parent: &Opened,
         model: &ScriptedProvider,
         facets: Vec<SessionFacet>,
+        config: BTreeMap<&str, Value>,
     ) -> Opened {
         let engine = Arc::new(HarnessEngine(HarnessConfig::default()));
         let parent_id = parent.agent.identity().session_id.clone();
         let who = (SessionId::new("child"), Some(parent_id));
-        self.open_in(
-            parent.tree.clone(),
-            who,
-            engine,
-            model,
-            facets,
-            BTreeMap::new(),
-        )
-        .await
+        self.open_in(parent.tree.clone(), who, engine, model, facets, config)
+            .await
     }
 
     async fn open_in(

@@ -13,6 +13,7 @@ mod edit;
 mod environment;
 mod facet;
 mod failure;
+mod gone;
 mod ledger;
 mod paths;
 mod read;

@@ -10,6 +10,7 @@ use crate::bash::Bash;
 use crate::bash_kill::BashKill;
 use crate::bash_output::BashOutput;
 use crate::edit::EditTool;
+use crate::gone::InDirectory;
 use crate::read::Read;
 use crate::search::SearchLimits;
 use crate::search::glob::GlobTool;
@@ -52,16 +53,16 @@ impl ToolShared {
 pub fn tools(shared: ToolShared) -> Vec<(&'static str, Arc<dyn Tool>)> {
     let shared = || shared.clone();
     vec![
-        ("read", Arc::new(Read::new(shared()))),
-        ("write", Arc::new(Write::new(shared()))),
-        ("edit", Arc::new(EditTool::new(shared()))),
-        ("apply_patch", Arc::new(ApplyPatch::new(shared()))),
-        ("bash", Arc::new(Bash::new(shared()))),
+        ("read", InDirectory::tool(Read::new(shared()))),
+        ("write", InDirectory::tool(Write::new(shared()))),
+        ("edit", InDirectory::tool(EditTool::new(shared()))),
+        ("apply_patch", InDirectory::tool(ApplyPatch::new(shared()))),
+        ("bash", InDirectory::tool(Bash::new(shared()))),
         ("bash_output", Arc::new(BashOutput::new(shared()))),
         ("bash_kill", Arc::new(BashKill::new(shared()))),
-        ("grep", Arc::new(Grep::new(shared()))),
-        ("glob", Arc::new(GlobTool::new(shared()))),
-        ("ls", Arc::new(Ls::new(shared()))),
+        ("grep", InDirectory::tool(Grep::new(shared()))),
+        ("glob", InDirectory::tool(GlobTool::new(shared()))),
+        ("ls", InDirectory::tool(Ls::new(shared()))),
         ("todo", Arc::new(Todo::new(shared()))),
     ]
 }

@@ -6,6 +6,7 @@ mod background;
 mod bash;
 mod edit;
 mod fixture;
+mod gone;
 mod output;
 mod patch;
 mod processes;

@@ -6,6 +6,7 @@
 )]
 
 mod children;
+mod hooks;
 mod reaching;
 mod refusals;
 mod secrets;

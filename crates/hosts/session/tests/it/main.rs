@@ -7,6 +7,7 @@
 
 mod bad_tools;
 mod children;
+mod closing;
 mod coordinator;
 mod engines;
 mod evaluations;

@@ -54,7 +54,7 @@ pub use requests::{
     ChannelError, ChannelId, PendingRequests, RequestChannel, SubmitError, WaitError,
 };
 pub use state::{LaneSnapshot, LaneWatch, LiveCall};
-pub use tools::{ToolIdentity, ToolRegistration, ToolSet};
+pub use tools::{ToolIdentity, ToolOrigin, ToolRegistration, ToolSet};
 pub use tree::{AppendError, Tree};
 pub use upkeep::{ImportError, ImportPlace, PackageError, PackageFacts, check, export, import};
 

@@ -75,6 +75,16 @@ pub enum Problem {
     Failed(DraftError),
 }
 
+impl Problem {
+    /// Whose contribution is not in place.
+    pub fn plugin(&self) -> &PluginId {
+        match self {
+            Problem::Conflict { refused, .. } => refused,
+            Problem::Failed(error) => &error.plugin,
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,6 +112,7 @@ impl<D: Draft> Clone for Registry<D> {
 }
 
 type Follower<D> = Box<dyn Fn(&Arc<<D as Draft>::Output>) + Send + Sync>;
+type Observer = Box<dyn Fn(&Problem) + Send + Sync>;
 type Callback<D> = Arc<dyn Fn(&mut D) + Send + Sync>;
 
 struct Shared<D: Draft> {
@@ -119,6 +130,7 @@ struct State<D: Draft> {
     contributions: Vec<Contributed<D>>,
     problems: Vec<Problem>,
     followers: Vec<(u64, Follower<D>)>,
+    observers: Vec<(u64, Observer)>,
 }
 
 struct Contributed<D: Draft> {
@@ -148,6 +160,7 @@ impl<D: Draft> Registry<D> {
             contributions: Vec::new(),
             problems: Vec::new(),
             followers: Vec::new(),
+            observers: Vec::new(),
         };
         let empty = Arc::new(empty);
         Registry(Arc::new(Shared {
@@ -200,6 +213,23 @@ impl<D: Draft> Registry<D> {
         }
     }
 
+    /// Calls `observer` with each problem that there is now, and with each one that comes. It must be quick and use no
+    /// registry.
+    #[must_use]
+    pub fn follow_problems(
+        &self,
+        observer: impl Fn(&Problem) + Send + Sync + 'static,
+    ) -> Following<D> {
+        let mut state = self.0.lock();
+        let id = state.number();
+        state.problems.iter().for_each(&observer);
+        state.observers.push((id, Box::new(observer)));
+        Following {
+            registry: Arc::downgrade(&self.0),
+            id,
+        }
+    }
+
     /// What the last rebuild found.
     pub fn problems(&self) -> Vec<Problem> {
         self.0.lock().problems.clone()
@@ -236,7 +266,7 @@ impl<D: Draft> Shared<D> {
             match replay(draft, &state.contributions, &failed, &mut problems) {
                 Ok(output) => {
                     problems.extend(failed.into_iter().map(Problem::Failed));
-                    state.problems = problems;
+                    state.note(problems);
                     let output = Arc::new(output);
                     self.current.store(Arc::clone(&output));
                     self.published.send_replace(Arc::clone(&output));
@@ -246,7 +276,6 @@ impl<D: Draft> Shared<D> {
                     return;
                 }
                 Err(error) => {
-                    state.warn(&error);
                     // A draft that names a plugin which is left out already would name it for ever.
                     let known = failed.iter().any(|earlier| earlier.plugin == error.plugin);
                     let own = matches!(cause, Cause::Changed(plugin) if *plugin == error.plugin);
@@ -269,24 +298,31 @@ impl<D: Draft> State<D> {
         number
     }
 
-    /// Logs an error once, not at each rebuild that meets it again.
-    fn warn(&self, error: &DraftError) {
-        let met = |problem: &Problem| matches!(problem, Problem::Failed(known) if known == error);
-        if !self.problems.iter().any(met) {
-            tracing::warn!(plugin = %error.plugin, "{error}");
+    /// These are the problems now.
+    fn note(&mut self, problems: Vec<Problem>) {
+        for problem in &problems {
+            if self.problems.contains(problem) {
+                continue;
+            }
+            tracing::warn!("{problem}");
+            for (_, observer) in &self.observers {
+                observer(problem);
+            }
         }
+        self.problems = problems;
     }
 
     /// The result stays, and so do its problems, apart from those of the plugins that now failed.
     fn keep(&mut self, failed: Vec<DraftError>) {
+        let mut problems = self.problems.clone();
         for error in failed {
-            let of_another = |problem: &Problem| match problem {
+            problems.retain(|problem| match problem {
                 Problem::Failed(earlier) => earlier.plugin != error.plugin,
                 Problem::Conflict { .. } => true,
-            };
-            self.problems.retain(of_another);
-            self.problems.push(Problem::Failed(error));
+            });
+            problems.push(Problem::Failed(error));
         }
+        self.note(problems);
     }
 
     /// Takes out all contributions of the owner of this one; none where they have gone already.
@@ -323,7 +359,7 @@ fn replay<D: Draft>(
     draft.finish(problems)
 }
 
-/// A follower of a registry, until this is dropped.
+/// A follower of a registry's results or problems, until this is dropped.
 pub struct Following<D: Draft> {
     registry: Weak<Shared<D>>,
     id: u64,
@@ -334,10 +370,12 @@ impl<D: Draft> Drop for Following<D> {
         if let Some(registry) = self.registry.upgrade() {
             let mut state = registry.lock();
             let at = state.followers.iter().position(|(id, _)| *id == self.id);
-            let removed = at.map(|at| state.followers.remove(at));
+            let follower = at.map(|at| state.followers.remove(at));
+            let at = state.observers.iter().position(|(id, _)| *id == self.id);
+            let observer = at.map(|at| state.observers.remove(at));
             // What a follower holds may itself end a contribution.
             drop(state);
-            drop(removed);
+            drop((follower, observer));
         }
     }
 }

@@ -20,11 +20,11 @@ use crate::agent::{
     NavigationError, Outcome, PromptError, SessionIdentity,
 };
 use crate::engine::{Capabilities, Capability};
-use crate::events::AgentEvent;
+use crate::events::{AgentEvent, EventBody};
 use crate::hooks::{
     AfterRequestHook, AfterToolHook, ApproveToolHook, BeforeCompactionHook, BeforeNavigationHook,
     BeforePassHook, BeforeRequestHook, BeforeRunEndHook, BeforeRunHook, BeforeToolHook,
-    ToolEndedHook,
+    EvaluatePermissionHook, ToolEndedHook,
 };
 use crate::requests::{OpenRequestsError, SubmitError, WaitError};
 pub use crate::sessions::ask;
@@ -47,6 +47,8 @@ pub trait AgentBackend: Send + Sync {
     fn lane(&self, name: &LaneName) -> Option<Arc<dyn LaneBackend>>;
     /// A new subscriber to everything that happens from now on.
     fn subscribe(&self) -> mpsc::UnboundedReceiver<Arc<AgentEvent>>;
+    /// Tells the subscribers of something that the session's host found.
+    fn tell(&self, _body: EventBody) {}
     /// Registers a hook under its plugin's name; dropping the guard takes it out.
     fn hook(&self, plugin: &str, _hook: AnyHook) -> HookGuard {
         let lacking = self.capabilities().lacking(Capability::Hooks);

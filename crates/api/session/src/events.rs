@@ -151,11 +151,20 @@ pub enum EventBody {
         /// Their price, where known.
         cost: Option<Cost>,
     },
-    /// A hook or subscriber failed.
+    /// A hook failed, panicked or overran its deadline.
     HandlerFailed {
         /// Whose.
         plugin: String,
+        /// Which.
+        hook: String,
         /// What happened.
+        message: String,
+    },
+    /// Something that a plugin contributes is not in place: it is broken, or another plugin has the name.
+    ContributionRefused {
+        /// Whose.
+        plugin: String,
+        /// What is wrong, with everybody's name in it.
         message: String,
     },
     /// The journal grew to this sequence number.

@@ -168,8 +168,9 @@ pub use engine::{
 pub use events::{AgentEvent, AgentEventReceiver, AgentEvents, EventBody};
 pub use gathered::{Gathered, Gathering};
 pub use hooks::{
-    ApproveTool, BeforeTool, CompactionVerdict, Evaluation, Hooks, NavigationVerdict, PendingCompaction,
-    PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolApproval, ToolCallView,
+    ApproveTool, BeforeTool, CompactionVerdict, Evaluation, Hooks, NavigationVerdict,
+    PendingCompaction, PendingNavigation, RequestDraft, RunEnding, RunPass, RunStart, ToolApproval,
+    ToolCallView,
 };
 #[doc(hidden)]
 pub use lifecycle::Lifecycle;

@@ -132,11 +132,16 @@ impl Lifecycle {
 
     /// Calls the hooks at the start one after the other, each for no longer than `deadline`. Those that fail are
     /// named in the log.
-    pub async fn start(&self, cx: &Context, found: FoundSession, deadline: Duration) {
+    pub async fn start(
+        &self,
+        cx: &Context,
+        found: FoundSession,
+        deadline: Duration,
+    ) -> Vec<LifecycleFailure> {
         let call = |hook: &SessionStartHook, cx| hook(cx, SessionStart { found });
         self.starts
             .call_all(cx, "session_start", deadline, call)
-            .await;
+            .await
     }
 
     /// Calls the hooks at the end one after the other, each for no longer than `deadline`.

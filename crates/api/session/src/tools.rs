@@ -31,7 +31,7 @@ pub struct ToolDraft {
     /// How often the contribution that runs has changed.
     changes: u64,
     wrappers: Vec<(String, PluginId, u64, Wrap)>,
-    restrictions: Vec<Allows>,
+    restrictions: Vec<(PluginId, Allows)>,
     previous: Option<Arc<ToolSet>>,
 }
 
@@ -65,6 +65,8 @@ pub struct RegisteredTool {
     pub identity: ToolIdentity,
     /// Who set the tool itself.
     pub plugin: PluginId,
+    /// Who has something around it, from the inside out.
+    pub wrapped_by: Vec<PluginId>,
     /// What its contribution set.
     set: SetTool,
 }
@@ -103,7 +105,8 @@ impl ToolDraft {
 
     /// Leaves out every tool that `allows` says no to, whoever sets it and whether before or after this.
     pub fn restrict(&mut self, allows: impl Fn(&str) -> bool + Send + Sync + 'static) {
-        self.restrictions.push(Arc::new(allows));
+        let (plugin, _) = self.names.contributor();
+        self.restrictions.push((plugin, Arc::new(allows)));
     }
 
     /// The names so far, in order.
@@ -157,7 +160,7 @@ impl Draft for ToolDraft {
             previous,
             ..
         } = self;
-        let allowed = |name: &str| restrictions.iter().all(|allows| allows(name));
+        let allowed = |name: &str| allow(&restrictions, name);
         let mut known = Known::of(previous.as_deref());
         let places: Vec<Option<usize>> = wrappers
             .iter()
@@ -168,7 +171,7 @@ impl Draft for ToolDraft {
         // Where among the tools each name is, in the order of the names.
         let mut kept = Vec::with_capacity(named.len());
         for (name, named) in named {
-            if !allowed(&name) {
+            if !allowed(&name)? {
                 kept.push(None);
                 continue;
             }
@@ -195,13 +198,14 @@ impl Draft for ToolDraft {
                     wrappers: Vec::new(),
                 },
                 plugin: named.plugin,
+                wrapped_by: Vec::new(),
                 set,
             });
         }
         for ((name, plugin, registration, wrap), place) in wrappers.into_iter().zip(places) {
             let place = place.and_then(|place| kept.get(place).copied().flatten());
             match place.and_then(|place| tools.get_mut(place)) {
-                None if !allowed(&name) => {}
+                None if !allowed(&name)? => {}
                 None => problems.push(Problem::Failed(DraftError {
                     plugin,
                     message: format!("it wraps tool `{name}`, which no plugin sets"),
@@ -216,11 +220,31 @@ impl Draft for ToolDraft {
                     registered.tool = Arc::new(Wrapped { wrapper, within });
                     registered.identity.wrappers.push(registration);
                     validate(&name, &plugin, registered.tool.as_ref())?;
+                    registered.wrapped_by.push(plugin);
                 }
             }
         }
         Ok(ToolSet { tools })
     }
+}
+
+/// Whether no restriction leaves the name out.
+fn allow(restrictions: &[(PluginId, Allows)], name: &str) -> Result<bool, DraftError> {
+    for (plugin, allows) in restrictions {
+        match catch_unwind(AssertUnwindSafe(|| allows(name))) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(_) => {
+                return Err(DraftError {
+                    plugin: plugin.clone(),
+                    message: format!(
+                        "its restriction panicked when it was asked for tool `{name}`"
+                    ),
+                });
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// The tools of the previous set.

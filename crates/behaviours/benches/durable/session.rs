@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bezel_context::{Context, TaskScope};
 use bezel_harness::{
     Harness, HarnessConfig, HarnessOptions, ModelSource, ModelSourceError, PromptRequest,
-    ResolvedModel, Store, ToolIdentity, ToolRegistration, ToolSet,
+    ResolvedModel, Store, ToolIdentity, ToolOrigin, ToolRegistration, ToolSet,
 };
 use bezel_session_types::{
     CommandId, Delivery, ExecutionMode, LaneName, ModelRef, ModelSpec, Replay, SessionId,
@@ -64,6 +64,7 @@ where
             execute: Box::new(move |cx, invocation| execute(cx, invocation).boxed()),
         }),
         identity: ToolIdentity::new(name),
+        origin: ToolOrigin::default(),
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum ArgumentsError {
     #[error("The arguments of `{name}` must be one JSON object. Call it again with an object.")]
     NoObject { name: String },
     #[error(
-        "`{name}` cannot be called: the schema that it declares is not a valid JSON Schema ({error}). Use another tool."
+        "{name} cannot be called: the schema that it declares is not a valid JSON Schema ({error}). Use another tool."
     )]
     Schema { name: String, error: String },
     #[error(
@@ -41,25 +41,25 @@ pub(crate) fn decode(
     registered: &RegisteredTool,
     arguments: &Value,
 ) -> Result<Arc<Value>, ArgumentsError> {
-    let name = || name.to_owned();
+    let owned = || name.to_owned();
     let mut arguments = match arguments {
         Value::String(text) if text.trim().is_empty() => Value::Object(Default::default()),
         Value::Null => Value::Object(Default::default()),
         Value::String(text) => serde_json::from_str(text).map_err(|source| {
-            let name = name();
+            let name = owned();
             ArgumentsError::Text { name, source }
         })?,
         other => other.clone(),
     };
     if !arguments.is_object() {
-        return Err(ArgumentsError::NoObject { name: name() });
+        return Err(ArgumentsError::NoObject { name: owned() });
     }
     let compile = || super::set::compile(&registered.tool.spec().parameters);
     let validator = registered.validator.get_or_init(compile);
     let validator = match validator {
         Ok(validator) => validator,
         Err(error) => {
-            let (name, error) = (name(), error.to_string());
+            let (name, error) = (registered.origin.named(name), error.to_string());
             return Err(ArgumentsError::Schema { name, error });
         }
     };
@@ -72,7 +72,7 @@ pub(crate) fn decode(
         return Ok(Arc::new(arguments));
     }
     Err(ArgumentsError::Mismatch {
-        name: name(),
+        name: owned(),
         found,
     })
 }

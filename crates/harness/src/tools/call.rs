@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 
 use super::bound::bound;
 use super::output::{OutputError, OutputSchema};
+use super::set::ToolOrigin;
 use crate::coordinator::Stop;
 use crate::events::{EventKind, keep_tail};
 use crate::harness::Session;
@@ -35,6 +36,7 @@ pub(crate) struct ClearedCall {
     pub(crate) tool: Arc<dyn Tool>,
     /// What its structured data must match.
     pub(crate) output: OutputSchema,
+    pub(crate) origin: ToolOrigin,
     pub(crate) pending: PendingCall,
     /// What the tool said that it touches, where that was judged.
     pub(crate) accesses: Option<Arc<[Access]>>,
@@ -87,6 +89,7 @@ impl Run {
             call_id,
             tool,
             output,
+            origin,
             pending,
             accesses,
             ..
@@ -107,16 +110,21 @@ impl Run {
             accesses,
             host: Arc::clone(&host) as Arc<dyn ToolHost>,
         };
-        let outcome = self.run_tool(tool, invocation).await;
+        let outcome = self.run_tool(tool, &origin, invocation).await;
         host.settled.store(true, Ordering::Release);
         self.tool_ended(&pending).await;
         Ok(self
-            .settle_call(index, call_id, pending, &output, outcome)
+            .settle_call(index, call_id, pending, (&origin, &output), outcome)
             .await)
     }
 
     /// Runs the tool in a task of its own, so that its panic is its own too.
-    async fn run_tool(&self, tool: Arc<dyn Tool>, invocation: ToolInvocation) -> Outcome {
+    async fn run_tool(
+        &self,
+        tool: Arc<dyn Tool>,
+        origin: &ToolOrigin,
+        invocation: ToolInvocation,
+    ) -> Outcome {
         let session = &self.lane.session;
         let name = Arc::clone(&invocation.tool);
         let (cx, span) = span!(
@@ -151,12 +159,13 @@ impl Run {
             }
             Some(Some(Err(error))) if error.is_panic() => {
                 let message = format!(
-                    "`{name}` failed inside ({}). This is a fault of the tool, not of the call; it may have had part of its effect. Try another way.",
+                    "{} failed inside ({}). This is a fault of the tool, not of the call; it may have had part of its effect. Try another way.",
+                    origin.named(&name),
                     panic_text(error.into_panic())
                 );
                 Outcome::Failed {
                     message,
-                    details: json!({ "code": "tool.panic" }),
+                    details: origin.fault("tool.panic"),
                 }
             }
             Some(Some(Err(_))) => Outcome::Interrupted(ToolOutput::default()),
@@ -182,7 +191,7 @@ impl Run {
         index: usize,
         call_id: String,
         pending: PendingCall,
-        schema: &OutputSchema,
+        (origin, schema): (&ToolOrigin, &OutputSchema),
         outcome: Outcome,
     ) -> Settled {
         let session = &self.lane.session;
@@ -191,7 +200,7 @@ impl Run {
         let (mut output, is_error) = match outcome {
             Outcome::Output(mut output) => match schema.encode(&mut output) {
                 Ok(()) => (output, false),
-                Err(error) => (invalid_output(&tool, &error, output), true),
+                Err(error) => (invalid_output(&tool, origin, &error, output), true),
             },
             Outcome::Failed { message, details } => {
                 (ToolOutput::text(message).with_details(details), true)
@@ -314,13 +323,19 @@ impl ToolPatch {
 }
 
 /// What becomes of output that does not encode: a failure that says so. What was changed stays changed.
-fn invalid_output(tool: &str, error: &OutputError, output: ToolOutput) -> ToolOutput {
+fn invalid_output(
+    tool: &str,
+    origin: &ToolOrigin,
+    error: &OutputError,
+    output: ToolOutput,
+) -> ToolOutput {
     let message = format!(
-        "`{tool}` ran, and its result cannot be used: {error}\nThis is a fault of the tool, not of the call; it may have had its effect. Look before you run it again."
+        "{} ran, and its result cannot be used: {error}\nThis is a fault of the tool, not of the call; it may have had its effect. Look before you run it again.",
+        origin.named(tool)
     );
     ToolOutput {
         changes: output.changes,
-        ..ToolOutput::text(message).with_details(json!({ "code": "tool.invalid_output" }))
+        ..ToolOutput::text(message).with_details(origin.fault("tool.invalid_output"))
     }
 }
 

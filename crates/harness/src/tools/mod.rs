@@ -9,7 +9,7 @@ mod save;
 mod set;
 mod step;
 
-pub use set::{ToolIdentity, ToolRegistration, ToolSet};
+pub use set::{ToolIdentity, ToolOrigin, ToolRegistration, ToolSet};
 
 pub(crate) use call::{Interruption, interrupted};
 pub(crate) use set::Lookup;

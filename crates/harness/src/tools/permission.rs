@@ -1,11 +1,12 @@
 //! Permission for a call as it will run: what hooks have to say of it, then who decides.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::call::ClearedCall;
 use super::set::RegisteredTool;
 use super::step::Refusal;
-use crate::hooks::{Approval, Evaluation, PendingApproval};
+use crate::hooks::{Approval, Evaluation, HookFailure, PendingApproval};
 use crate::run::Run;
 
 impl Run {
@@ -21,8 +22,19 @@ impl Run {
             return Ok(());
         }
         let directory = &self.lane.session.directory;
+        let arguments = &call.pending.arguments;
+        let looks = AssertUnwindSafe(|| registered.tool.accesses(arguments, directory));
+        let accesses = catch_unwind(looks).unwrap_or_else(|_| {
+            // As one that does not say what it touches.
+            self.report(HookFailure {
+                registrant: Arc::clone(&registered.origin.registrant),
+                hook: "accesses",
+                message: format!("it panicked for a call of `{}`", call.pending.tool),
+            });
+            None
+        });
         let mut pending = PendingApproval {
-            accesses: registered.tool.accesses(&call.pending.arguments, directory),
+            accesses,
             call: call.pending.clone(),
             evaluation: Evaluation::Nothing,
         };
@@ -55,14 +67,14 @@ impl Run {
         for hook in session.hooks.evaluate_permission.registered() {
             let deadline = Some(session.config.hook_deadline);
             let said = hook.call(&self.cx, deadline, pending.clone()).await;
-            let plugin = hook.registrant();
+            let registrant = hook.registrant();
             match (said, &pending.evaluation) {
                 (Ok(Evaluation::Deny { reason }), _) => {
-                    let message = format!("Not run: plugin `{plugin}` denies it: {reason}");
+                    let message = format!("Not run: `{registrant}` denies it: {reason}");
                     return Err(Refusal::new("tool.denied", message));
                 }
                 (Ok(Evaluation::Ask { reason }), Evaluation::Nothing | Evaluation::Allow) => {
-                    let reason = format!("plugin `{plugin}` asks for it: {reason}");
+                    let reason = format!("`{registrant}` asks for it: {reason}");
                     pending.evaluation = Evaluation::Ask { reason };
                 }
                 (Ok(Evaluation::Allow), Evaluation::Nothing) => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bezel_session_types::{Tool, ToolDefinition};
 use indexmap::IndexMap;
 use jsonschema::ValidationError;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::output::OutputSchema;
 use crate::schema::{self, Schema};
@@ -38,6 +38,36 @@ pub struct ToolRegistration {
     pub tool: Arc<dyn Tool>,
     /// What it is known by.
     pub identity: ToolIdentity,
+    /// Whose it is, for those who read of its faults.
+    pub origin: ToolOrigin,
+}
+
+/// Whose a tool is. What those are is not known here: it is repeated where a tool is at fault.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolOrigin {
+    /// Who registered it, as hooks name theirs.
+    pub registrant: Arc<str>,
+    /// The same and who stands around it, as a sentence goes on with after the tool's name: `of …`.
+    pub described: Arc<str>,
+    /// The same for programs: members of the details of a fault.
+    pub details: Arc<Map<String, Value>>,
+}
+
+impl ToolOrigin {
+    /// The tool as a text names it.
+    pub(super) fn named(&self, tool: &str) -> String {
+        match self.described.is_empty() {
+            true => format!("`{tool}`"),
+            false => format!("`{tool}` {}", self.described),
+        }
+    }
+
+    /// The details of a fault of the tool's own.
+    pub(super) fn fault(&self, code: &str) -> Value {
+        let mut details = Map::clone(&self.details);
+        details.insert("code".to_owned(), code.into());
+        Value::Object(details)
+    }
 }
 
 /// An immutable set of tools. A model request keeps the one that it was made with.
@@ -51,6 +81,7 @@ pub struct ToolSet {
 pub(crate) struct RegisteredTool {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) identity: ToolIdentity,
+    pub(crate) origin: ToolOrigin,
     pub(crate) validator: OnceLock<Compiled>,
     pub(crate) output: OutputSchema,
 }
@@ -74,6 +105,7 @@ impl ToolSet {
                      name,
                      tool,
                      identity,
+                     origin,
                  }| {
                     (
                         name,
@@ -81,6 +113,7 @@ impl ToolSet {
                             output: OutputSchema::of(tool.spec()),
                             tool,
                             identity,
+                            origin,
                             validator: OnceLock::new(),
                         },
                     )
@@ -152,15 +185,15 @@ impl std::fmt::Debug for ToolSet {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::arguments::decode;
+    use super::*;
     use bezel_context::Context;
     use bezel_session_types::{
         ExecutionMode, Replay, ToolError, ToolInvocation, ToolOutput, ToolSpec,
     };
     use futures::future::BoxFuture;
-    use serde_json::json;
-
-    use super::super::arguments::decode;
-    use super::*;
 
     struct Nothing(ToolSpec);
 
@@ -196,6 +229,7 @@ mod tests {
                     name: name.into(),
                     tool: Arc::new(tool),
                     identity,
+                    origin: ToolOrigin::default(),
                 }
             });
         ToolSet::new(registrations)

@@ -18,7 +18,7 @@ use futures::stream::FuturesUnordered;
 use serde_json::Value;
 
 use super::Lookup;
-use super::arguments::decode;
+use super::arguments::{ArgumentsError, decode};
 use super::call::{ClearedCall, Interruption, Settled, failed, interrupted};
 use super::set::ToolSet;
 use crate::coordinator::Stop;
@@ -233,6 +233,7 @@ impl Run {
                 call_id: call.call_id.clone(),
                 tool: Arc::clone(&registered.tool),
                 output: registered.output.clone(),
+                origin: registered.origin.clone(),
                 pending,
                 accesses: None,
                 replaced,
@@ -256,6 +257,12 @@ impl Run {
         }
         let arguments = match decode(&call.tool, registered, given) {
             Ok(arguments) => arguments,
+            // A fault of the tool, which no other arguments get around.
+            Err(error @ ArgumentsError::Schema { .. }) => {
+                let mut result = fail("tool.schema", error.to_string());
+                result.details = registered.origin.fault("tool.schema");
+                return refuse(result);
+            }
             Err(error) => return refuse(fail("tool.arguments", error.to_string())),
         };
         let mut ready = cleared(arguments, false);

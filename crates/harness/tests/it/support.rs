@@ -7,7 +7,8 @@ use std::time::Duration;
 use bezel_context::{Context, TaskScope};
 use bezel_harness::{
     Admission, EventKind, Harness, HarnessConfig, HarnessEvents, HarnessOptions, Lane, ModelSource,
-    ModelSourceError, PromptRequest, ResolvedModel, ToolIdentity, ToolRegistration, ToolSet,
+    ModelSourceError, PromptRequest, ResolvedModel, ToolIdentity, ToolOrigin, ToolRegistration,
+    ToolSet,
 };
 use bezel_session_types::{
     AssistantMessage, CommandId, Delivery, Entry, EntryBody, ExecutionMode, LaneName, Message,
@@ -100,6 +101,7 @@ pub fn registration(name: &str, tool: TestTool) -> ToolRegistration {
         name: name.into(),
         tool: Arc::new(tool),
         identity: ToolIdentity::new(name),
+        origin: ToolOrigin::default(),
     }
 }
 

@@ -86,7 +86,10 @@ impl Follower {
                 continue;
             }
             let told = self.told.entry(item.id.clone()).or_default();
-            self.ends_with_answer = matches!(&item.body, ItemBody::Assistant { done: true, .. });
+            if !matches!(&item.body, ItemBody::Note { failed: false, .. }) {
+                self.ends_with_answer =
+                    matches!(&item.body, ItemBody::Assistant { done: true, .. });
+            }
             match &item.body {
                 ItemBody::User {
                     text, synthetic, ..

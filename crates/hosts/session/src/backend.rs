@@ -7,7 +7,7 @@ use bezel_api_session::backend::{
     AgentBackend, AnyHook, EntryPage, HookGuard, LaneBackend, RequestsBackend,
 };
 use bezel_api_session::{
-    AgentEvent, Capabilities, Capability, ForkError, ForkPlan, LaneError, LedgerTotals,
+    AgentEvent, Capabilities, Capability, EventBody, ForkError, ForkPlan, LaneError, LedgerTotals,
     OpenRequestsError, SessionIdentity, ToolDraft,
 };
 use bezel_context::Context;
@@ -69,6 +69,10 @@ impl AgentBackend for HostAgent {
 
     fn subscribe(&self) -> mpsc::UnboundedReceiver<Arc<AgentEvent>> {
         self.bus.subscribe()
+    }
+
+    fn tell(&self, body: EventBody) {
+        self.bus.publish(body);
     }
 
     fn hook(&self, plugin: &str, hook: AnyHook) -> HookGuard {

@@ -154,7 +154,8 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
             message,
         } => publish(EventBody::HandlerFailed {
             plugin: registrant.to_string(),
-            message: format!("{hook}: {message}"),
+            hook: hook.to_owned(),
+            message,
         }),
         EventKind::Fault {
             operation_id: Some(operation_id),

@@ -2,16 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bezel_api_session::{Availability, PromptDraft, ProviderDraft, ToolSet};
+use bezel_api_session::{Availability, PromptDraft, ProviderDraft, RegisteredTool, ToolSet};
 use bezel_context::Context;
 use bezel_harness::{
     ModelSource, ModelSourceError, ResolvedModel, SystemPrompt, SystemPromptError,
-    SystemPromptSubject, ToolIdentity, ToolRegistration,
+    SystemPromptSubject, ToolIdentity, ToolOrigin, ToolRegistration,
 };
 use bezel_plugin::Registry;
 use bezel_session_types::{LaneName, ModelRef, ModelSpec, ThinkingLevel};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde_json::Map;
 
 /// The model that the main lane's requests go to.
 pub(crate) struct Models {
@@ -119,5 +120,23 @@ pub(crate) fn tools(set: &ToolSet) -> bezel_harness::ToolSet {
         name: registered.name.as_str().into(),
         tool: Arc::clone(&registered.tool),
         identity: ToolIdentity::new(registered.identity.to_string()),
+        origin: origin(registered),
     }))
+}
+
+/// Whose a tool is, where it is at fault.
+fn origin(registered: &RegisteredTool) -> ToolOrigin {
+    let (plugin, around) = (&registered.plugin, &registered.wrapped_by);
+    let mut described = format!("of plugin `{plugin}`");
+    let mut details = Map::from_iter([("plugin".to_owned(), plugin.as_str().into())]);
+    if !around.is_empty() {
+        let around: Vec<&str> = around.iter().map(|plugin| plugin.as_str()).collect();
+        described.push_str(&format!(", wrapped by `{}`,", around.join("`, `")));
+        details.insert("wrapped_by".to_owned(), around.into());
+    }
+    ToolOrigin {
+        registrant: plugin.as_str().into(),
+        described: described.into(),
+        details: Arc::new(details),
+    }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use bezel_api_session::backend::AgentBackend;
 use bezel_api_session::{
-    Engine, EngineError, EngineSession, EngineStart, Lifecycle, PromptDraft, ProviderDraft,
-    ProviderSet, SessionContext, SessionFacet, SessionIdentity, SessionParts, SystemPrompt,
-    ToolDraft, ToolSet,
+    Engine, EngineError, EngineSession, EngineStart, EventBody, Lifecycle, PromptDraft,
+    ProviderDraft, ProviderSet, SessionContext, SessionFacet, SessionIdentity, SessionParts,
+    SystemPrompt, ToolDraft, ToolSet,
 };
 use bezel_context::{Context, TaskScope};
 use bezel_plugin::{
-    AssembleOptions, Assembled, AssemblyError, Deadlines, FacetReport, Failure, Manifest, Phase,
-    Problem, Registry, assemble,
+    AssembleOptions, Assembled, AssemblyError, Deadlines, FacetReport, Failure, Following,
+    Manifest, Phase, Problem, Registry, assemble,
 };
 use bezel_rpc::{Connect, ConnectionState, Hello, Link, ServiceTable, State};
 use tokio::sync::watch;
@@ -68,6 +68,8 @@ pub struct RunningSession {
     assembled: Assembled,
     link: Link,
     registries: Registries,
+    /// Tells the session's subscribers of what is not in place.
+    _problems: FollowingProblems,
     lifecycle: Lifecycle,
     deadlines: Deadlines,
     // Keeps the retirement signal alive: facets need not hold on to it.
@@ -115,6 +117,7 @@ impl SessionHost {
         });
         let session = session.await?;
 
+        let problems = registries.tell_problems(&session);
         let table = ServiceTable::new();
         // Before the facets: a setup may ask the server. Nobody is attached before the table is active.
         let link = Link::start(&tasks.spawner(), connect, hello, table.clone());
@@ -144,10 +147,17 @@ impl SessionHost {
         })
         .await?;
         let cx = Context::background();
-        // What fails is in the log, and the session starts without it.
-        lifecycle
+        // What fails is told, and the session starts without it.
+        let start_failures = lifecycle
             .start(&cx, session.found(), options.deadlines.activation)
             .await;
+        for failure in &start_failures {
+            session.tell(EventBody::HandlerFailed {
+                plugin: failure.plugin.to_string(),
+                hook: failure.hook.to_owned(),
+                message: failure.message.clone(),
+            });
+        }
         if is_root {
             tree.follow(tasks.spawner(), &link.server(), link.connection());
         }
@@ -163,6 +173,7 @@ impl SessionHost {
             assembled,
             link,
             registries,
+            _problems: problems,
             lifecycle,
             deadlines: options.deadlines,
             retired,
@@ -171,7 +182,31 @@ impl SessionHost {
     }
 }
 
+type FollowingProblems = (
+    Following<ProviderDraft>,
+    Following<ToolDraft>,
+    Following<PromptDraft>,
+);
+
 impl Registries {
+    /// Tells the session's subscribers of each problem as it comes.
+    fn tell_problems(&self, session: &Arc<dyn EngineSession>) -> FollowingProblems {
+        let session = Arc::downgrade(session);
+        let tell = move |problem: &Problem| {
+            if let Some(session) = session.upgrade() {
+                session.tell(EventBody::ContributionRefused {
+                    plugin: problem.plugin().to_string(),
+                    message: problem.to_string(),
+                });
+            }
+        };
+        (
+            self.providers.follow_problems(tell.clone()),
+            self.tools.follow_problems(tell.clone()),
+            self.prompt.follow_problems(tell),
+        )
+    }
+
     fn open(&self) {
         self.providers.open();
         self.tools.open();

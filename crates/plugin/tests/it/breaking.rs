@@ -239,10 +239,26 @@ async fn a_plugin_that_was_broken_from_the_start_is_told_once_and_again_in_its_p
     ])
     .await;
     assert_eq!(words(&registry), ["a=1", "b=3"]);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = Arc::clone(&told);
+    let following = registry.follow_problems(move |problem| {
+        tells.lock().unwrap().push(problem.plugin().to_string());
+    });
     kept.lock().unwrap()[0].changed();
+    kept.lock().unwrap()[1].changed();
     assert_eq!(registry.problems().len(), 1);
+    assert_eq!(*told.lock().unwrap(), ["broken"]);
     *works.lock().unwrap() = true;
     // Another's change is enough for it to be tried.
     kept.lock().unwrap()[2].changed();
     assert_eq!(words(&registry), ["a=1", "b=2"]);
+    assert_eq!(
+        *told.lock().unwrap(),
+        ["broken", "last"],
+        "the name is taken again"
+    );
+    drop(following);
+    *works.lock().unwrap() = false;
+    kept.lock().unwrap()[2].changed();
+    assert_eq!(told.lock().unwrap().len(), 2);
 }

@@ -7,9 +7,10 @@ use bezel_api_session::backend::{
     AgentBackend, AnyHook, EntryPage, HookGuard, LaneBackend, RequestsBackend,
 };
 use bezel_api_session::{
-    Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, Departure, Evaluation, EventBody,
-    FacetError, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation, NavigationError,
-    OpenRequestsError, Outcome, PromptError, RunPass, SessionIdentity, ToolApproval, ToolCallView,
+    Admission, AgentEvent, ApproveTool, BeforeTool, Capabilities, Capability, Departure,
+    Evaluation, EventBody, FacetError, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation,
+    NavigationError, OpenRequestsError, Outcome, PromptError, RunPass, SessionIdentity,
+    ToolApproval, ToolCallView,
 };
 use bezel_context::{Context, WorkspaceId};
 use bezel_session_types::{

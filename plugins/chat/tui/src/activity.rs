@@ -138,7 +138,8 @@ impl ActivityView {
             return false;
         }
         let transcript = self.transcript.get();
-        let told = match transcript.items.last().map(|item| &item.body) {
+        let mut newest = transcript.items.iter().rev().map(|item| &item.body);
+        let told = match newest.find(|body| !matches!(body, ItemBody::Note { failed: false, .. })) {
             Some(ItemBody::Assistant {
                 error: Some(error), ..
             }) => error,

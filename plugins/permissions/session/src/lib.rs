@@ -16,6 +16,9 @@
 //! In every mode but `full`, what lies outside of the session's directory, what may hold secrets and what steers
 //! git or Bezel is asked for. Configured rules and approvals decide before the mode does; a configured rule that
 //! denies is final in all of them.
+//!
+//! Other plugins have a say (`Hooks::evaluate_permission`): what one denies does not run, what one asks for is asked, and
+//! what one allows is not asked, unless a rule denies it or may, or it changes something in `plan` mode.
 
 mod approvals;
 mod approver;

@@ -76,7 +76,7 @@ pub struct TranscriptContinuation {
 /// One thing that a person sees in a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
-    /// Stable: the entry's id, or what it will be.
+    /// Stable: the entry's id, or what it will be. A remark, which no entry stands for, has an id of its own.
     pub id: String,
     /// When it began, RFC 3339.
     pub at: String,
@@ -123,7 +123,8 @@ pub enum ItemBody {
         /// The summary, Markdown.
         summary: String,
     },
-    /// What a person should know of and nobody said: a run that goes on after a crash, or could not.
+    /// What a person should know of and nobody said: a run that goes on after a crash, or could not; a plugin that
+    /// failed, as a remark that is not kept.
     Note {
         /// The text.
         text: String,

@@ -5,6 +5,7 @@
 
 mod history;
 mod projection;
+mod remarks;
 mod service;
 
 use std::sync::Arc;

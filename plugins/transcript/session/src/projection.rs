@@ -9,6 +9,7 @@ use bezel_transcript_contract::{Item, ItemBody, Part, ToolItem, ToolStatus};
 use serde_json::Value;
 
 use crate::history::OpenCall;
+use crate::remarks::{self, Remarks};
 use crate::{WINDOW, history};
 
 /// One change of the item list.
@@ -34,6 +35,7 @@ pub(crate) struct Projection {
     places: HashMap<String, usize>,
     /// Calls from before this process, which know their own id only when something happens to them.
     open: Vec<OpenCall>,
+    remarks: Remarks,
 }
 
 /// Output that a running call shows at most; the rest is in its result.
@@ -45,6 +47,7 @@ impl Projection {
             items,
             places: HashMap::new(),
             open,
+            remarks: Remarks::default(),
         };
         projection.index_from(0);
         projection
@@ -61,7 +64,10 @@ impl Projection {
         }
         // The window moves in large steps, so that a long session does not move it at every item.
         if self.items.len() > 2 * WINDOW {
-            let count = self.items.len() - WINDOW;
+            let mut count = self.items.len() - WINDOW;
+            // Pages begin before the first item, which is one of the tree.
+            let kept = self.items[count..].iter();
+            count += kept.take_while(|item| remarks::is_remark(&item.id)).count();
             self.items.drain(..count);
             self.places.clear();
             self.index_from(0);
@@ -218,13 +224,36 @@ impl Projection {
                     operation: outcome.operation_id.clone(),
                 });
             }
-            EventBody::RunStarted(_)
-            | EventBody::UsageRecorded { .. }
-            | EventBody::HandlerFailed { .. }
+            EventBody::HandlerFailed { plugin, hook, message } => {
+                let text = remarks::failed(plugin, hook, message);
+                self.remark((plugin, hook), text, &at(), edits);
+            }
+            EventBody::ContributionRefused { plugin, message } => {
+                let text = remarks::refused(message);
+                self.remark((plugin, message), text, &at(), edits);
+            }
+            EventBody::RunStarted(_) => self.remarks.begin(),
+            EventBody::UsageRecorded { .. }
             | EventBody::LabelSet { .. }
             // Another path altogether: whoever applies events has begun anew from the tree.
             | EventBody::Navigated { .. }
             | EventBody::Committed { .. } => {}
+        }
+    }
+
+    /// Says something that is not in the tree, unless that was said in this run.
+    fn remark(&mut self, about: (&str, &str), text: String, at: &str, edits: &mut Vec<Edit>) {
+        let after = self.items.last().map(|item| item.id.as_str());
+        if let Some(id) = self.remarks.id(about, after) {
+            let item = Item {
+                id,
+                at: at.to_owned(),
+                body: ItemBody::Note {
+                    text,
+                    failed: false,
+                },
+            };
+            self.put(item, edits);
         }
     }
 

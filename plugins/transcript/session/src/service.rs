@@ -8,6 +8,7 @@ use bezel_transcript_contract::{
 };
 
 use crate::history;
+use crate::remarks::anchor;
 
 /// Entries read at once on the way back to an answer.
 const PAGE: usize = 32;
@@ -29,7 +30,7 @@ impl Transcript for TranscriptService {
         limit: u32,
     ) -> Result<TranscriptPage, TranscriptError> {
         // A call's item before its result carries the answer's id and the call's place.
-        let entry = EntryId::new(before.split(':').next().unwrap_or_default());
+        let entry = EntryId::new(anchor(&before).split(':').next().unwrap_or_default());
         if self.tree.entry(&entry).await.map_err(storage)?.is_none() {
             return Err(TranscriptError::UnknownItem { item: before });
         }
@@ -51,6 +52,7 @@ impl Transcript for TranscriptService {
         after: String,
         limit: u32,
     ) -> Result<TranscriptContinuation, TranscriptError> {
+        let after = anchor(&after).to_owned();
         let id = EntryId::new(after.split(':').next().unwrap_or_default());
         let unknown = || TranscriptError::UnknownItem {
             item: after.clone(),

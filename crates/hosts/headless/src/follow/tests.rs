@@ -99,6 +99,29 @@ fn the_own_prompt_is_not_told_and_a_message_of_somebody_else_is() {
 }
 
 #[test]
+fn a_remark_after_the_answer_is_a_warning_and_leaves_the_answer_the_end() {
+    let mut follower = Follower::new(&state(&[]), "do it");
+    let text_of = "Plugin `x` failed in its hook `after_response`: it panicked.";
+    let remark = ItemBody::Note {
+        text: text_of.into(),
+        failed: false,
+    };
+    let now = [
+        user("1", "do it"),
+        answer("2", &[text("done")], true),
+        item("2:remark:1", remark),
+    ];
+    let told = follower.tell(now.iter());
+    let warning = RunEvent::Warning {
+        message: text_of.into(),
+        of_answer: false,
+    };
+    assert_eq!(told.last(), Some(&warning));
+    assert!(follower.ends_with_answer() && follower.is_settled());
+    assert!(follower.tell(now.iter()).is_empty());
+}
+
+#[test]
 fn a_call_whose_written_form_is_gone_is_not_looked_for_among_older_items() {
     let call = |id: &str, status| {
         let tool = ToolItem {

@@ -12,6 +12,7 @@ use bezel_host_session::{HarnessConfig, HarnessEngine};
 use bezel_permissions_contract::{PendingAsk, PermissionsClient, Reply};
 use bezel_testkit::{Script, ScriptedProvider, Turn};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::world::{Opened, Place};
 
@@ -58,12 +59,12 @@ fn ask(reason: &str) -> Does {
 }
 
 type Handed = Arc<Mutex<Option<PermissionsClient>>>;
-type Failures = Arc<Mutex<Vec<String>>>;
+type Failures = watch::Sender<Vec<String>>;
 
 /// Hands the permissions out, and notes which plugins failed.
 fn probe(handed: Handed, failures: Failures) -> SessionFacet {
     Facet::new("asked", move |cx: SessionContext| {
-        let (handed, failures) = (Arc::clone(&handed), Arc::clone(&failures));
+        let (handed, failures) = (Arc::clone(&handed), failures.clone());
         async move {
             *handed.lock().unwrap() = Some(cx.use_service::<PermissionsClient>());
             cx.agent.events().subscribe(move |events| {
@@ -71,7 +72,7 @@ fn probe(handed: Handed, failures: Failures) -> SessionFacet {
                     EventBody::HandlerFailed { plugin, .. } => Some(plugin.clone()),
                     _ => None,
                 });
-                failures.lock().unwrap().extend(failed);
+                failures.send_modify(|failures| failures.extend(failed));
             });
             Ok::<(), FacetError>(())
         }
@@ -111,7 +112,7 @@ impl World {
             bezel_permissions_session::facet(),
         ];
         facets.append(&mut plugins);
-        facets.push(probe(Arc::clone(&handed), Arc::clone(&failures)));
+        facets.push(probe(Arc::clone(&handed), failures.clone()));
         let config = BTreeMap::from([("permissions", config)]);
         let (session, parent) = if in_child {
             let parent = place.open(&model).await;
@@ -195,10 +196,13 @@ async fn a_plugin_that_denies_is_final_over_mode_rule_and_another_that_allows_an
         let config = json!({ "mode": mode, "rules": rule });
         let world = World::begin(MAKE, config, plugins, in_child).await;
         let read = world.read().await;
-        assert!(read.contains("`guard`") && read.contains("it is after six"), "{read}");
+        assert!(
+            read.contains("`guard`") && read.contains("it is after six"),
+            "{read}"
+        );
         assert!(!world.ran());
         assert_eq!(world.session.codes().await, ["tool.denied"]);
-        assert_eq!(*world.failures.lock().unwrap(), [""; 0]);
+        assert_eq!(*world.failures.borrow(), [""; 0]);
         world.ends().await;
     }
 }
@@ -209,7 +213,10 @@ async fn a_plugin_that_asks_has_the_person_asked_also_in_full_mode_and_for_this_
     let world = World::new(MAKE, json!({ "mode": "full" }), plugins).await;
     let asked = world.asked().await.request;
     let reason = &asked.asked.last().unwrap().reason;
-    assert!(reason.contains("`careful`") && reason.contains("it is large"), "{reason}");
+    assert!(
+        reason.contains("`careful`") && reason.contains("it is large"),
+        "{reason}"
+    );
     assert_eq!(asked.covers, []);
     assert!(!world.ran());
     world.allows().await;
@@ -239,7 +246,8 @@ async fn opencode_31_a_rule_that_denies_or_may_deny_is_final_over_a_plugin_that_
 }
 
 #[tokio::test]
-async fn plan_mode_blocks_what_changes_something_whatever_a_plugin_allows_and_lets_it_answer_for_a_look() {
+async fn plan_mode_blocks_what_changes_something_whatever_a_plugin_allows_and_lets_it_answer_for_a_look()
+ {
     let plan = json!({ "mode": "plan" });
     let world = World::new(MAKE, plan.clone(), vec![says("allows", allow())]).await;
     let read = world.read().await;
@@ -260,7 +268,9 @@ async fn a_plugin_that_hangs_or_fails_is_named_says_nothing_and_lets_no_others_a
         let asked = world.asked().await.request;
         assert_eq!(asked.asked[0].resource, MAKE);
         assert!(!world.ran());
-        assert_eq!(*world.failures.lock().unwrap(), ["broken"]);
+        let mut failures = world.failures.subscribe();
+        let failed = failures.wait_for(|failures| !failures.is_empty()).await;
+        assert_eq!(*failed.unwrap(), ["broken"]);
         world.ends().await;
     }
 }

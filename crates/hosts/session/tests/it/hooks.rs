@@ -1,16 +1,18 @@
 //! Hooks, deadlines and bounds around tools, as plugins meet them. The numbers are those of the list of behaviours
 //! that this product took over.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bezel_api_session::{
-    ApproveTool, BeforeTool, Facet, FacetError, SessionContext, SessionFacet, ToolDraft,
+    ApproveTool, BeforeTool, EventBody, Facet, FacetError, SessionContext, SessionFacet, ToolDraft,
 };
 use bezel_session_types::{ToolOutput, ToolResultMessage};
 use bezel_testkit::{Script, ScriptedProvider, Turn};
 use serde_json::json;
+use tokio::sync::watch;
 
-use crate::world::{Kept, Place, says, text_of, tools};
+use crate::world::{Kept, Place, changed, says, text_of, tools};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -128,7 +130,9 @@ async fn opencode_30_hooks_around_tools_fire_in_child_sessions_too() {
         vec![read, noting(&log)]
     };
     let parent = place.open_facets(&one_call("read"), facets()).await;
-    let child = place.open_child(&parent, &one_call("read"), facets(), BTreeMap::new()).await;
+    let child = place
+        .open_child(&parent, &one_call("read"), facets(), BTreeMap::new())
+        .await;
     child.turn("a part of it").await;
     let noted = ["before in child", "approve in child", "after in child"];
     assert_eq!(*log.lock().unwrap(), noted);
@@ -137,6 +141,59 @@ async fn opencode_30_hooks_around_tools_fire_in_child_sessions_too() {
     assert_eq!(child.read().await, ["read"]);
     child.dies().await;
     parent.dies().await;
+}
+
+/// What a plugin hears of what is wrong with others.
+fn hearing(log: &watch::Sender<Vec<String>>) -> SessionFacet {
+    let log = log.clone();
+    hooking("hearing", move |cx| {
+        let log = log.clone();
+        cx.agent.events().subscribe(move |events| {
+            let heard = events.iter().filter_map(|event| match &event.body {
+                EventBody::HandlerFailed { plugin, hook, .. } => Some(format!("{plugin}: {hook}")),
+                EventBody::ContributionRefused { plugin, .. } => {
+                    Some(format!("{plugin}: contribution"))
+                }
+                _ => None,
+            });
+            log.send_modify(|log| log.extend(heard));
+        });
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_of_plugins_is_told_to_the_subscribers_of_the_session_once_where_it_stays_so() {
+    let (place, kept, log) = (Place::new(), Kept::default(), watch::Sender::default());
+    let read = tools("reads", &kept, |draft: &mut ToolDraft| {
+        draft.set("read", says("read"))
+    });
+    let broken = tools("broken", &kept, |_: &mut ToolDraft| panic!("a bug"));
+    let taken = tools("taken", &kept, |draft: &mut ToolDraft| {
+        draft.set("read", says("taken"))
+    });
+    let fails = hooking("fails", |cx| {
+        let hooks = cx.agent.hooks();
+        hooks.session_start(|_, _| async { Err("no".into()) });
+        hooks.after_tool(|_, _, _| async { Err("no".into()) });
+    });
+    let facets = vec![hearing(&log), read, broken, taken, fails];
+    let session = place.open_facets(&one_call("read"), facets).await;
+    changed(&kept, 0);
+    session.turn("do it").await;
+    changed(&kept, 0);
+    assert_eq!(session.read().await, ["read"]);
+    let mut heard = log.subscribe();
+    let all = |heard: &Vec<String>| heard.len() >= 4;
+    let mut heard = heard.wait_for(all).await.unwrap().clone();
+    heard.sort_unstable();
+    let expected = [
+        "broken: contribution",
+        "fails: after_tool",
+        "fails: session_start",
+        "taken: contribution",
+    ];
+    assert_eq!(heard, expected);
+    session.dies().await;
 }
 
 #[tokio::test(start_paused = true)]

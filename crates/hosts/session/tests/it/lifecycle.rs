@@ -1,5 +1,6 @@
 //! Hooks around the life of a session.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -104,7 +105,12 @@ async fn a_child_session_starts_and_ends_by_itself() {
     let (place, log, model) = (Place::new(), Log::default(), slow());
     let parent = place.open(&model).await;
     let child = place
-        .open_child(&parent, &model, vec![noting("a", &log, &model)], BTreeMap::new())
+        .open_child(
+            &parent,
+            &model,
+            vec![noting("a", &log, &model)],
+            BTreeMap::new(),
+        )
         .await;
     child.dies().await;
     let expected = [

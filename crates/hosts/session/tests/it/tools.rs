@@ -99,7 +99,7 @@ async fn opencode_21_disposing_a_contribution_removes_its_effect_alone_and_revea
 async fn opencode_22_a_contribution_that_breaks_leaves_the_previous_tools_in_place_and_its_plugin_is_named()
  {
     type Break = fn(&mut bezel_api_session::ToolDraft);
-    let breaks: [(Break, &str); 4] = [
+    let breaks: [(Break, &str); 5] = [
         (|_| panic!("a bug"), "panicked"),
         (
             |draft| draft.set("no name", says("x")),
@@ -108,6 +108,10 @@ async fn opencode_22_a_contribution_that_breaks_leaves_the_previous_tools_in_pla
         (
             |draft| draft.wrap("read", |_| panic!("a bug")),
             "its wrapper around tool `read` panicked",
+        ),
+        (
+            |draft| draft.restrict(|_| panic!("a bug")),
+            "its restriction panicked when it was asked for tool `read`",
         ),
         (
             |draft| {
@@ -470,5 +474,42 @@ async fn opencode_29_interruption_and_panics_never_become_ordinary_results() {
         "{read}"
     );
     assert!(session.results().await.iter().all(|result| result.is_error));
+    session.dies().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_a_tools_own_names_its_plugin_and_those_around_it() {
+    let (place, kept, model) = (Place::new(), Kept::default(), calls(["panics", "lies"]));
+    let own = tools("own", &kept, |draft| {
+        draft.set(
+            "panics",
+            Arc::new(TestTool::new(|_, _| async { panic!("a bug") })),
+        );
+        let mut lies = TestTool::new(|_, _| {
+            std::future::ready(Ok(ToolOutput::structured(json!({ "sum": "many" }))))
+        });
+        let properties = json!({ "sum": { "type": "integer" } });
+        lies.spec.output = Some(Arc::new(
+            json!({ "type": "object", "properties": properties }),
+        ));
+        draft.set("lies", Arc::new(lies));
+    });
+    let wraps = tools("wraps", &kept, |draft| {
+        draft.wrap("panics", |within| around("wraps", within))
+    });
+    let session = place.open_facets(&model, vec![own, wraps]).await;
+    session.turn("one").await;
+    session.turn("two").await;
+    let results = session.results().await;
+    let panics = json!({ "code": "tool.panic", "plugin": "own", "wrapped_by": ["wraps"] });
+    assert_eq!(results[0].details, panics);
+    let lies = json!({ "code": "tool.invalid_output", "plugin": "own" });
+    assert_eq!(results[1].details, lies);
+    let read = session.read().await;
+    assert!(
+        read[0].contains("`panics` of plugin `own`, wrapped by `wraps`,"),
+        "{read:?}"
+    );
+    assert!(read[1].contains("`lies` of plugin `own`"), "{read:?}");
     session.dies().await;
 }

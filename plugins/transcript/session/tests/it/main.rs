@@ -502,3 +502,80 @@ async fn going_to_another_place_shows_that_path_and_what_comes_after_it() {
     };
     assert_eq!(state.items[2].body, note);
 }
+
+#[tokio::test]
+async fn plugins_that_fail_are_remarked_once_a_run_and_nothing_is_asked_for_before_a_remark() {
+    let said = |id: &str, seq, text: &str| entry(id, seq, Message::User(UserMessage::text(text)));
+    let entries: Vec<Entry> = (1..=300)
+        .map(|seq| said(&format!("e{seq}"), seq, "x"))
+        .collect();
+    let (session, transcript, cx) = transcript(entries).await;
+    let fails = |plugin: &str, hook: &str| {
+        session.agent.emit(EventBody::HandlerFailed {
+            plugin: plugin.into(),
+            hook: hook.into(),
+            message: "it panicked".into(),
+        });
+    };
+    let refused = || {
+        let message = "plugins `a` and `b` both set tool `x`; the one of `a` stays".into();
+        let plugin = "b".into();
+        session
+            .agent
+            .emit(EventBody::ContributionRefused { plugin, message });
+    };
+    for _ in 0..300 {
+        fails("careful", "after_tool");
+        fails("careful", "before_tool");
+        refused();
+    }
+    let remarks = |state: &TranscriptState| -> Vec<String> {
+        let texts = state.items.iter().filter_map(|item| match &item.body {
+            ItemBody::Note {
+                text,
+                failed: false,
+            } => Some(text.clone()),
+            _ => None,
+        });
+        texts.collect()
+    };
+    session
+        .agent
+        .emit(EventBody::RunStarted(OperationId::new("next")));
+    fails("careful", "after_tool");
+    let state = transcript.state();
+    let state = state
+        .wait_for(&cx, |state| remarks(state).len() == 4)
+        .await
+        .unwrap();
+    assert_eq!(
+        remarks(&state)[..3],
+        [
+            "Plugin `careful` failed in its hook `after_tool`: it panicked.",
+            "Plugin `careful` failed in its hook `before_tool`: it panicked.",
+            "Not everything that plugins contribute is in place: plugins `a` and `b` both set tool `x`; the one of \
+             `a` stays.",
+        ]
+    );
+    // So many that the remarks would be the oldest; pages begin at an item of the tree.
+    let last = state.items.last().unwrap().id.clone();
+    assert!(transcript.page(&cx, last, 10).await.unwrap().has_older);
+    for plugin in 0..100 {
+        fails(&format!("p{plugin}"), "before_request");
+    }
+    let many = |state: &TranscriptState| remarks(state).len() == 3 + 50;
+    transcript.state().wait_for(&cx, many).await.unwrap();
+    for index in 0..150 {
+        session.agent.emit(EventBody::UserMessage {
+            entry: EntryId::new(format!("n{index}")),
+            message: Arc::new(UserMessage::text("y")),
+        });
+    }
+    let last = |state: &TranscriptState| state.items.last().is_some_and(|item| item.id == "n149");
+    let state = transcript.state().wait_for(&cx, last).await.unwrap();
+    assert_eq!(
+        state.items[0].id, "n0",
+        "the window begins after the remarks"
+    );
+    assert_eq!(remarks(&state), [""; 0]);
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use bezel_agents_contract::AgentProblem;
+use bezel_agents_contract::{AgentProblem, AgentSource};
 use bezel_dist_session::{AgentCatalogue, AgentDirectory, AgentOrigin, DEFAULT_AGENT};
 
 use crate::config::{Config, Sources, TrustStore, project_of};
@@ -91,10 +91,18 @@ pub fn beginning<'a>(config: &'a Config, named: Option<&'a str>) -> &'a str {
 
 /// Whether a person's session can begin with this agent.
 fn check(catalogue: &AgentCatalogue, name: &str) -> Outcome<()> {
+    match refusal(catalogue, name) {
+        Some(reason) => Err(Failure::usage(anyhow!(reason))),
+        None => Ok(()),
+    }
+}
+
+/// Why a person's session cannot begin with this agent, and what to do; `None` where it can.
+pub fn refusal(catalogue: &AgentCatalogue, name: &str) -> Option<String> {
     let Some(agent) = catalogue.get(name) else {
         let near = catalogue.suggestion(name);
         let near = near.map(|near| format!(" (did you mean {near}?)"));
-        return Err(Failure::usage(anyhow!(
+        return Some(format!(
             "there is no agent `{name}` here{}; `bezel agents` lists what there is{}",
             near.unwrap_or_default(),
             match catalogue
@@ -106,14 +114,18 @@ fn check(catalogue: &AgentCatalogue, name: &str) -> Outcome<()> {
                 0 => "",
                 _ => ", and which files were left out",
             }
-        )));
+        ));
     };
     if agent.mode.is_primary() {
-        return Ok(());
+        return None;
     }
-    Err(Failure::usage(anyhow!(
-        "the agent `{name}` is for parts of another agent's work; set `mode: all` in its file to begin a session with it"
-    )))
+    let hint = match agent.source {
+        AgentSource::BuiltIn => "it is built in, and `bezel agents` lists those that begin one",
+        _ => "set `mode: all` in its file to begin one with it",
+    };
+    Some(format!(
+        "the agent `{name}` is for parts of another agent's work and begins no session; {hint}"
+    ))
 }
 
 /// What to say of a file that is wrong.

@@ -1,6 +1,8 @@
 //! From the configuration to the manifest: which plugins, in which order, and what each is told.
 
-use bezel_plugin::{Manifest, ManifestEntry};
+use std::collections::{BTreeMap, BTreeSet};
+
+use bezel_plugin::{ConfigError, Facet, Manifest, ManifestEntry};
 use bezel_session_types::{ModelRef, ThinkingLevel};
 use bezel_sessions_contract::PermissionMode;
 use serde_json::{Map, Value, json};
@@ -173,6 +175,53 @@ pub fn tui(config: &Config, session: &Chosen) -> Manifest {
         }),
     );
     manifest
+}
+
+/// What is wrong in `[plugins.ID.config]`, by plugin: what a facet cannot read, or that none reads any.
+pub fn mistakes(config: &Config, paths: &Paths) -> BTreeMap<String, String> {
+    let usual = Chosen::default();
+    let mut reading = ReadConfigs::default();
+    reading.of(bezel_dist_server::facets(), &server(config, None));
+    reading.of(
+        bezel_dist_session::facets(),
+        &session(config, paths, &usual),
+    );
+    reading.of(bezel_dist_tui::facets(), &tui(config, &usual));
+    let mut wrong = BTreeMap::new();
+    let told = config.plugins.iter();
+    for (id, _) in told.filter(|(_, settings)| !settings.config.is_empty()) {
+        if let Some(error) = reading.refused.get(id) {
+            wrong.insert(id.clone(), error.message.clone());
+        } else if !reading.readers.contains(id) {
+            wrong.insert(id.clone(), "it takes no configuration".to_owned());
+        }
+    }
+    wrong
+}
+
+/// The plugins that read a configuration, and those that cannot read the one that they would get.
+#[derive(Default)]
+struct ReadConfigs {
+    readers: BTreeSet<String>,
+    refused: BTreeMap<String, ConfigError>,
+}
+
+impl ReadConfigs {
+    fn of<C>(&mut self, facets: Vec<Facet<C>>, manifest: &Manifest) {
+        for facet in facets {
+            let id = facet.plugin().as_str();
+            let Some(entry) = manifest.entry(id) else {
+                continue;
+            };
+            let Some(checked) = facet.check_config(&entry.config) else {
+                continue;
+            };
+            self.readers.insert(id.to_owned());
+            if let Err(error) = checked {
+                self.refused.entry(id.to_owned()).or_insert(error);
+            }
+        }
+    }
 }
 
 /// The plugins that are not switched off, each with what the configuration has for it.
@@ -350,6 +399,41 @@ mod tests {
             *permissions,
             json!({ "mode": "plan", "above": [], "x": 1, "rules": [], "approvals": "/b/data/approvals.json" })
         );
+    }
+
+    #[test]
+    fn a_setting_that_its_plugin_cannot_read_is_a_mistake_and_the_others_are_none() {
+        let paths = Paths::under("/b".into());
+        let told = |id: &str, settings: Value| {
+            let Value::Object(settings) = settings else {
+                unreachable!("the tests write objects")
+            };
+            let settings = PluginSettings {
+                enabled: true,
+                config: settings.into_iter().collect(),
+            };
+            let mut config = config();
+            config.plugins.insert(id.into(), settings);
+            mistakes(&config, &paths)
+        };
+        assert_eq!(mistakes(&config(), &paths), BTreeMap::new());
+        assert_eq!(told("subagent", json!({ "max_depth": 2 })), BTreeMap::new());
+        for (id, settings, said) in [
+            (
+                "subagent",
+                json!({ "max_dept": 2 }),
+                "unknown field `max_dept`",
+            ),
+            ("subagent", json!({ "max_depth": "two" }), "invalid type"),
+            ("policy", json!({ "restarts": "never" }), "unknown field"),
+            ("chat", json!({ "foo": 1 }), "takes no configuration"),
+        ] {
+            let wrong = told(id, settings);
+            assert!(
+                wrong.len() == 1 && wrong[id].contains(said),
+                "{id}: {wrong:?}"
+            );
+        }
     }
 
     #[test]

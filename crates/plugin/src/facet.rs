@@ -6,8 +6,11 @@ use std::sync::Arc;
 use bezel_rpc::{LocalService, ServiceClient};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::PluginId;
+use crate::scope::{ConfigError, read_config};
 
 /// Any error of plugin code; hosts report it with the plugin's name.
 pub type FacetError = bezel_kernel::BoxError;
@@ -42,7 +45,11 @@ pub struct Facet<C> {
     pub(crate) provides: Vec<&'static str>,
     pub(crate) needs: Vec<ServiceNeed>,
     pub(crate) setup: Setup<C>,
+    check: Option<CheckConfig>,
 }
+
+/// Reads a configuration as the facet will.
+type CheckConfig = fn(&PluginId, &Value) -> Result<(), ConfigError>;
 
 impl<C> Clone for Facet<C> {
     fn clone(&self) -> Self {
@@ -51,6 +58,7 @@ impl<C> Clone for Facet<C> {
             provides: self.provides.clone(),
             needs: self.needs.clone(),
             setup: Arc::clone(&self.setup),
+            check: self.check,
         }
     }
 }
@@ -67,7 +75,15 @@ impl<C> Facet<C> {
             provides: Vec::new(),
             needs: Vec::new(),
             setup: Arc::new(move |context| setup(context).boxed()),
+            check: None,
         }
+    }
+
+    /// Declares what setup reads its plugin's configuration as, so that it can be checked where nothing runs.
+    #[must_use]
+    pub fn configured<T: DeserializeOwned>(mut self) -> Self {
+        self.check = Some(|plugin, config| read_config::<T>(plugin, config).map(drop));
+        self
     }
 
     /// Declares a service that setup will provide.
@@ -106,6 +122,11 @@ impl<C> Facet<C> {
     #[must_use]
     pub fn optional_local<L: LocalService>(self) -> Self {
         self.need(Namespace::Local, L::ID, true)
+    }
+
+    /// Whether `config` is one that setup can read; `None` where the facet declares none.
+    pub fn check_config(&self, config: &Value) -> Option<Result<(), ConfigError>> {
+        self.check.map(|check| check(&self.plugin, config))
     }
 
     /// Whose facet it is.

@@ -48,6 +48,22 @@ pub struct ConfigError {
     pub message: String,
 }
 
+/// A plugin's configuration; an absent one is read as an empty object.
+pub(crate) fn read_config<T: DeserializeOwned>(
+    plugin: &PluginId,
+    config: &Value,
+) -> Result<T, ConfigError> {
+    let value = match config {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        value => value.clone(),
+    };
+    serde_json::from_value(value).map_err(|error| ConfigError {
+        plugin: plugin.clone(),
+        at: ".".into(),
+        message: error.to_string(),
+    })
+}
+
 impl FacetScope {
     pub(crate) fn new(
         plugin: PluginId,
@@ -77,15 +93,7 @@ impl FacetScope {
 
     /// The plugin's configuration; an absent one reads as `null`, then as an empty object.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
-        let value = match &self.0.config {
-            Value::Null => Value::Object(serde_json::Map::new()),
-            value => value.clone(),
-        };
-        serde_json::from_value(value).map_err(|error| ConfigError {
-            plugin: self.0.plugin.clone(),
-            at: ".".into(),
-            message: error.to_string(),
-        })
+        read_config(&self.0.plugin, &self.0.config)
     }
 
     /// Whether the manifest grants this capability.

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use crate::agents;
 use crate::arguments::ConfigCommand;
-use crate::config::{self, Loaded, Origin, Sources, TrustStore};
+use crate::config::{self, ConfigErrors, Diagnostic, Loaded, Origin, Place, Sources, TrustStore};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::manifest;
 use crate::setup::{Setup, untrusted_notice};
@@ -26,7 +27,8 @@ pub fn run(command: ConfigCommand) -> Outcome {
                 .map_err(Failure::failed)?;
             writeln!(
                 out,
-                "{} is trusted: its .bezel/config.toml is used",
+                "{} is trusted: the config.toml and the agents in its .bezel are used, and those in every .bezel \
+                 below it",
                 full.display()
             )?;
         }
@@ -78,6 +80,11 @@ fn check(setup: &Setup, file: Option<PathBuf>, out: &mut dyn Write) -> Outcome {
             )?
         }
     };
+    let mut wrong = plugin_mistakes(setup, &loaded);
+    wrong.extend(agent_mistake(setup, &loaded)?);
+    if !wrong.is_empty() {
+        return Err(Failure::usage(ConfigErrors(wrong)));
+    }
     for file in &loaded.files {
         writeln!(out, "{} is valid", file.display())?;
     }
@@ -92,6 +99,46 @@ fn check(setup: &Setup, file: Option<PathBuf>, out: &mut dyn Write) -> Outcome {
         writeln!(out, "{}", untrusted_notice(file))?;
     }
     Ok(Exit::Done)
+}
+
+/// What plugins cannot read of what the configuration has for them.
+fn plugin_mistakes(setup: &Setup, loaded: &Loaded) -> Vec<Diagnostic> {
+    let mistakes = manifest::mistakes(&loaded.config, &setup.paths).into_iter();
+    let diagnostics = mistakes.map(|(id, message)| {
+        let table = format!("{}.config", config::join("plugins", &id));
+        // The reader names the key that it does not know in front of those that it does.
+        let key = message.split('`').nth(1);
+        let key = key.map(|key| config::join(&table, key));
+        let path = key.filter(|key| loaded.origins.contains_key(key));
+        let path = path.unwrap_or(table);
+        Diagnostic {
+            message: format!("plugin `{id}` cannot be configured so: {message}"),
+            hint: None,
+            place: place(loaded, &path),
+        }
+    });
+    diagnostics.collect()
+}
+
+/// That the configured agent is not there, or is none to begin a session with.
+fn agent_mistake(setup: &Setup, loaded: &Loaded) -> Outcome<Option<Diagnostic>> {
+    let Some(name) = &loaded.config.agent else {
+        return Ok(None);
+    };
+    let places = agents::places(&setup.sources(Vec::new()))?;
+    let catalogue = bezel_dist_session::agents(&places.directories);
+    let refusal = agents::refusal(&catalogue, name);
+    Ok(refusal.map(|reason| Diagnostic {
+        message: format!("new sessions would run nothing: {reason}"),
+        hint: None,
+        place: place(loaded, "agent"),
+    }))
+}
+
+/// Where a key was set, as far as the layers say.
+fn place(loaded: &Loaded, path: &str) -> Place {
+    let origin = loaded.origins.get(path);
+    Place::Named(origin.map_or_else(|| path.to_owned(), ToString::to_string))
 }
 
 fn path(setup: &Setup, as_json: bool, out: &mut dyn Write) -> Outcome<()> {

@@ -187,7 +187,11 @@ impl<'a> Walk<'a> {
                     .into_iter()
                     .flat_map(|all| all.keys())
                     .map(String::as_str);
+                let top = &self.schema["properties"];
                 let hint = match nearest(name, known.clone()) {
+                    _ if !path.is_empty() && top.get(name).is_some() => format!(
+                        "`{name}` belongs to no table: write it above the first line in [ ]"
+                    ),
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("known here: {}", known.collect::<Vec<_>>().join(", ")),
                 };

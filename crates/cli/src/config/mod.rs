@@ -11,7 +11,7 @@ mod trust;
 mod types;
 
 pub use check::join;
-pub use diagnostic::nearest;
+pub use diagnostic::{ConfigErrors, Diagnostic, Place, nearest};
 pub use layers::{
     Given, LoadError, Loaded, Origin, Sources, VARIABLES, load, project_file, project_of,
 };

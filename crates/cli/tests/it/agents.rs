@@ -183,8 +183,10 @@ async fn a_bad_file_is_told_with_its_line_and_disturbs_nothing() {
     );
     home.run(&["run", "--agent", "bad", "look"])
         .failed(2, "which files were left out");
-    home.run(&["run", "--agent", "explore", "look"])
-        .failed(2, "parts of another agent's work");
+    home.run(&["run", "--agent", "explore", "look"]).failed(
+        2,
+        "parts of another agent's work and begins no session; it is built in",
+    );
     home.run(&["run", "--continue", "--agent", "plan", "look"])
         .failed(2, "belongs to a new session");
 }

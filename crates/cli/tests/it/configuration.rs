@@ -33,6 +33,31 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
+fn what_a_plugin_cannot_read_and_an_agent_that_is_not_there_are_mistakes() {
+    let home = Home::new();
+    home.configure("agent = \"nope\"\n[plugins.subagent.config]\nmax_dept = 1\n[plugins.chat.config]\nfoo = 1\n");
+    let done = home.run(&["config", "check"]);
+    for said in [
+        "there is no agent `nope`",
+        "config.toml:1",
+        "unknown field `max_dept`, expected `max_depth`",
+        "config.toml:3",
+        "plugin `chat` cannot be configured so: it takes no configuration",
+    ] {
+        done.failed(2, said);
+    }
+    assert!(!done.stdout.contains("is valid"), "{done:#?}");
+    home.configure("agent = \"plan\"\n[plugins.subagent.config]\nmax_depth = 1\n");
+    home.run(&["config", "check"]).succeeded();
+    // A key that a table swallowed is told where it belongs.
+    home.configure("[[providers.local.models]]\nid = \"a\"\nagent = \"plan\"\n");
+    home.run(&["config", "check"]).failed(
+        2,
+        "`agent` belongs to no table: write it above the first line in [ ]",
+    );
+}
+
+#[test]
 fn a_project_configures_only_once_it_is_trusted() {
     let home = Home::new();
     std::fs::create_dir(home.project().join(".bezel")).unwrap();

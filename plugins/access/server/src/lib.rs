@@ -45,7 +45,9 @@ pub struct Settings {
 
 /// The facet.
 pub fn facet() -> Facet<ServerContext> {
-    Facet::new(ID, set_up).provides::<AccessClient>()
+    Facet::new(ID, set_up)
+        .configured::<Settings>()
+        .provides::<AccessClient>()
 }
 
 async fn set_up(cx: ServerContext) -> Result<(), FacetError> {

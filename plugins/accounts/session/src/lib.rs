@@ -35,6 +35,7 @@ pub struct AccountsConfig {
 /// The session facet of accounts.
 pub fn facet() -> SessionFacet {
     Facet::new("accounts", setup)
+        .configured::<AccountsConfig>()
         .provides::<AccountsClient>()
         .provides_local::<Credentials>()
 }

@@ -44,6 +44,7 @@ pub struct AgentsAbove {
 /// The session facet of agents.
 pub fn facet() -> SessionFacet {
     Facet::new("agents", setup)
+        .configured::<AgentsConfig>()
         .provides::<AgentsClient>()
         .provides_local::<AgentCatalogue>()
         .requires::<SessionRecordClient>(Namespace::Server)

@@ -24,7 +24,7 @@ pub struct InstructionsConfig {
 
 /// The session facet of instructions.
 pub fn facet() -> SessionFacet {
-    Facet::new("instructions", setup)
+    Facet::new("instructions", setup).configured::<InstructionsConfig>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {

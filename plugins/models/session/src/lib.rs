@@ -43,6 +43,7 @@ pub struct ModelsConfig {
 /// The session facet of models.
 pub fn facet() -> SessionFacet {
     Facet::new("models", setup)
+        .configured::<ModelsConfig>()
         .provides::<ModelsClient>()
         .provides_local::<AgentModel>()
         .requires::<SessionRecordClient>(Namespace::Server)

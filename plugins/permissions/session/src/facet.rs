@@ -54,6 +54,7 @@ pub struct RulesAbove {
 /// The session facet of permissions.
 pub fn facet() -> SessionFacet {
     Facet::new("permissions", setup)
+        .configured::<PermissionsConfig>()
         .provides::<PermissionsClient>()
         .provides_local::<ReadGuard>()
         .provides_local::<AgentLimits>()

@@ -25,7 +25,9 @@ pub const ID: &str = "policy";
 
 /// The facet.
 pub fn facet() -> Facet<ServerContext> {
-    Facet::new(ID, set_up).provides::<ServerControlClient>()
+    Facet::new(ID, set_up)
+        .configured::<Settings>()
+        .provides::<ServerControlClient>()
 }
 
 async fn set_up(cx: ServerContext) -> Result<(), FacetError> {

@@ -39,6 +39,7 @@ impl Default for PolicyConfig {
 /// The session facet of the policy.
 pub fn facet() -> SessionFacet {
     Facet::new("policy", setup)
+        .configured::<PolicyConfig>()
         .provides::<SessionProcessClient>()
         .optional_local::<BackgroundCommands>()
 }

@@ -31,7 +31,9 @@ pub struct ProvidersConfig {
 
 /// The session facet of providers.
 pub fn facet() -> SessionFacet {
-    Facet::new("providers", setup).requires_local::<Credentials>()
+    Facet::new("providers", setup)
+        .configured::<ProvidersConfig>()
+        .requires_local::<Credentials>()
 }
 
 type Change = Contribution<bezel_api_session::ProviderDraft>;

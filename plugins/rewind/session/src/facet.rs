@@ -43,7 +43,9 @@ enum Happened {
 
 /// The session facet of rewind.
 pub fn facet() -> SessionFacet {
-    Facet::new("rewind", setup).provides::<RewindClient>()
+    Facet::new("rewind", setup)
+        .configured::<RewindConfig>()
+        .provides::<RewindClient>()
 }
 
 /// When a session was made, as its id says: a version 7 UUID. Milliseconds since 1970, 0 where it does not say.

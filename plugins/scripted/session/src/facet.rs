@@ -25,7 +25,7 @@ pub struct ScriptedConfig {
 
 /// The session facet of the scripted model.
 pub fn facet() -> SessionFacet {
-    Facet::new("scripted", setup)
+    Facet::new("scripted", setup).configured::<ScriptedConfig>()
 }
 
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {

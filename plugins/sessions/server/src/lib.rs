@@ -33,6 +33,7 @@ pub const ID: &str = "sessions";
 /// The facet.
 pub fn facet() -> Facet<ServerContext> {
     Facet::new(ID, set_up)
+        .configured::<retention::Settings>()
         .provides::<SessionDirectoryClient>()
         .provides::<SessionManagementClient>()
         .provides::<SessionRecordClient>()

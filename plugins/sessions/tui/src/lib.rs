@@ -35,6 +35,7 @@ pub fn facet() -> TuiFacet {
 
 fn facet_at(clock: Clock) -> TuiFacet {
     Facet::new("sessions", move |cx| setup(cx, clock.clone()))
+        .configured::<SessionsConfig>()
         .requires::<SessionDirectoryClient>(Namespace::Server)
         .requires::<SessionManagementClient>(Namespace::Server)
         .optional::<ChatClient>(Namespace::Session)

@@ -48,6 +48,7 @@ impl Default for SubagentConfig {
 /// The session facet of subagents.
 pub fn facet() -> SessionFacet {
     Facet::new("subagent", setup)
+        .configured::<SubagentConfig>()
         .requires::<SessionChildrenClient>(bezel_api_session::Namespace::Server)
         .optional_local::<AgentCatalogue>()
 }

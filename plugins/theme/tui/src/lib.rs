@@ -31,7 +31,7 @@ pub struct ThemeConfig {
 
 /// The terminal facet of themes.
 pub fn facet() -> TuiFacet {
-    Facet::new("theme", setup)
+    Facet::new("theme", setup).configured::<ThemeConfig>()
 }
 
 async fn setup(cx: TuiContext) -> Result<(), FacetError> {

@@ -25,6 +25,7 @@ pub struct ToolsConfig {
 /// The session facet of the built-in tools.
 pub fn facet() -> SessionFacet {
     Facet::new("tools", setup)
+        .configured::<ToolsConfig>()
         .provides_local::<BackgroundCommands>()
         .optional_local::<ReadGuard>()
 }

@@ -117,8 +117,8 @@ fn set_up(cx: &TuiContext) -> Result<(), FacetError> {
 fn waiting(cx: &RenderContext<'_>, keybindings: &Keybindings) -> Option<StyledLine> {
     let text = match cx.asks() {
         0 => return None,
-        1 => "1 question waits".to_owned(),
-        count => format!("{count} questions wait"),
+        1 => "1 answer wanted".to_owned(),
+        count => format!("{count} answers wanted"),
     };
     let mut line = StyledLine::new("? ", TextStyle::role(Role::Warning).bold());
     line.push(StyledSpan::new(text, Role::Warning));

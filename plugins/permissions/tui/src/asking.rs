@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bezel_api_tui::{Answer, Ask as Dialog, AskOption, Toast, TuiContext, Ui};
 use bezel_context::{CancelHandle, Context};
 use bezel_permissions_contract::{PendingAsk, PermissionsClient, Reply};
 use bezel_rpc::{AttachmentState, State};
 use bezel_session_types::{InvocationId, SubmitOutcome};
+use bezel_sessions_contract::{DirectoryState, SessionDirectoryClient};
 use tokio::sync::Notify;
 
 use crate::body;
@@ -21,10 +23,15 @@ impl Drop for Open {
     }
 }
 
+/// How long the list of sessions is waited for, to name the one that asks.
+const NAMING: Duration = Duration::from_secs(1);
+
 /// Keeps a dialog for each ask that waits, for as long as the facet lives.
 pub(crate) fn follow(cx: &TuiContext) {
     let permissions: PermissionsClient = cx.session.use_service();
     let (asks, attachment) = (permissions.asks(), cx.session.attachment());
+    let directory: SessionDirectoryClient = cx.server.use_service();
+    let sessions = directory.state();
     let changed = Arc::new(Notify::new());
     let heard = Arc::clone(&changed);
     cx.own(asks.subscribe(move |_, _| heard.notify_one()));
@@ -42,9 +49,11 @@ pub(crate) fn follow(cx: &TuiContext) {
                 }
                 let (cx, cancel) = Context::background().with_cancel();
                 open.insert(ask.id.clone(), Open(cancel));
-                let (ui, permissions) = (ui.clone(), permissions.clone());
+                let (ui, permissions, sessions) =
+                    (ui.clone(), permissions.clone(), sessions.clone());
                 spawner.spawn("permission ask", async move {
-                    self::ask(&cx, &ui, &permissions, ask).await;
+                    let asker = name(&cx, &sessions, &ask).await;
+                    self::ask(&cx, &ui, &permissions, ask, asker.as_deref()).await;
                 });
             }
             changed.notified().await;
@@ -61,8 +70,14 @@ fn waiting(asks: &State<Vec<PendingAsk>>, attachment: &State<AttachmentState>) -
 }
 
 /// Asks until the reply is taken, or is no longer wanted.
-async fn ask(cx: &Context, ui: &Ui, permissions: &PermissionsClient, pending: PendingAsk) {
-    let (dialog, replies) = dialog(&pending);
+async fn ask(
+    cx: &Context,
+    ui: &Ui,
+    permissions: &PermissionsClient,
+    pending: PendingAsk,
+    asker: Option<&str>,
+) {
+    let (dialog, replies) = dialog(&pending, asker);
     loop {
         let Some(answer) = ui.ask(cx, dialog.clone()).await else {
             return;
@@ -94,10 +109,10 @@ async fn ask(cx: &Context, ui: &Ui, permissions: &PermissionsClient, pending: Pe
 }
 
 /// The dialog, and what its options mean.
-fn dialog(pending: &PendingAsk) -> (Dialog, Vec<Reply>) {
+fn dialog(pending: &PendingAsk, asker: Option<&str>) -> (Dialog, Vec<Reply>) {
     let ask = &pending.request;
-    let title = match pending.asker {
-        Some(_) => format!("May `{}` of a subagent run?", ask.tool),
+    let title = match asker {
+        Some(asker) => format!("May `{}` of {asker} run?", ask.tool),
         None => format!("May `{}` run?", ask.tool),
     };
     let mut dialog = Dialog::new(title, body::markdown(ask));
@@ -124,4 +139,21 @@ fn dialog(pending: &PendingAsk) -> (Dialog, Vec<Reply>) {
         .text("No, and say what to do instead")
         .cancel("No, and stop");
     (dialog, replies)
+}
+
+/// The subagent that asks, by the title of its session.
+async fn name(
+    cx: &Context,
+    sessions: &State<DirectoryState>,
+    pending: &PendingAsk,
+) -> Option<String> {
+    let asker = pending.asker.as_ref()?;
+    let known = sessions.ready(&cx.with_timeout(NAMING)).await;
+    let title = known
+        .ok()
+        .and_then(|known| known.title_of(asker).map(str::to_owned));
+    Some(title.map_or_else(
+        || "a subagent".to_owned(),
+        |title| format!("the subagent “{title}”"),
+    ))
 }

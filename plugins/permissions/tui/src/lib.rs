@@ -10,10 +10,13 @@ use bezel_api_tui::{
 };
 use bezel_context::Context;
 use bezel_permissions_contract::{PermissionMode, PermissionsClient, Rule};
+use bezel_sessions_contract::SessionDirectoryClient;
 
 /// The terminal facet of permissions.
 pub fn facet() -> TuiFacet {
-    Facet::new("permissions", setup).requires::<PermissionsClient>(Namespace::Session)
+    Facet::new("permissions", setup)
+        .requires::<PermissionsClient>(Namespace::Session)
+        .optional::<SessionDirectoryClient>(Namespace::Server)
 }
 
 async fn setup(cx: TuiContext) -> Result<(), FacetError> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bezel_api_tui::{Facet, Placement, Slot, TuiContext, segment};
-use bezel_context::Context;
+use bezel_context::{Context, WorkspaceId};
 use bezel_host_tui::{HarnessOptions, TuiHarness};
 use bezel_permissions_contract::{
     Ask, Asked, Effect, PendingAsk, PermissionMode, Permissions, PermissionsClient,
@@ -11,8 +11,9 @@ use bezel_permissions_contract::{
 };
 use bezel_presentation::StyledLine;
 use bezel_presentation::text::Role;
-use bezel_rpc::{State, StateCell};
-use bezel_session_types::{InvocationId, SubmitOutcome};
+use bezel_rpc::{State, StateCell, service};
+use bezel_session_types::{InvocationId, SessionId, SubmitOutcome};
+use bezel_sessions_contract::{DirectoryState, SessionStatus, SessionSummary};
 use bezel_testkit::{FakeServer, FakeWorker};
 use serde_json::{Value, json};
 
@@ -80,6 +81,36 @@ fn ask(id: &str, tool: &str, arguments: Value, action: &str, resource: &str) -> 
     }
 }
 
+/// As much of the server's directory as dialogs look at: the one session that began another.
+#[service("session-directory", version = "1.1")]
+trait Listed {
+    fn state(&self) -> State<DirectoryState>;
+}
+
+struct OneChild;
+
+impl Listed for OneChild {
+    fn state(&self) -> State<DirectoryState> {
+        let child = SessionSummary {
+            session_id: SessionId::new("child"),
+            title: "Find the tests".into(),
+            workspace_id: WorkspaceId::new("w"),
+            workspace_name: "w".into(),
+            status: SessionStatus::Active,
+            parent_id: Some(SessionId::new("one")),
+            agent: None,
+            model: None,
+            created_at: String::new(),
+            updated_at: String::new(),
+            archived_at: None,
+        };
+        State::constant(DirectoryState {
+            revision: 1,
+            sessions: vec![child],
+        })
+    }
+}
+
 struct Stage {
     tui: TuiHarness,
     played: Played,
@@ -94,6 +125,7 @@ async fn stage(asks: Vec<PendingAsk>, size: (u16, u16)) -> Stage {
         replies: Arc::default(),
     };
     let server = FakeServer::new();
+    server.provide(&ListedClient::new(OneChild)).unwrap();
     let extra = Facet::new("extra", |cx: TuiContext| async move {
         let composer = segment(|_| Some(StyledLine::new("> ", Role::Text)));
         cx.slots.add(Slot::Composer, Placement::default(), composer);
@@ -129,6 +161,24 @@ fn push() -> PendingAsk {
         "shell",
         "git push origin main",
     )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_subagent_says_of_which() {
+    for (asker, title) in [
+        ("child", "May `bash` of the subagent “Find the tests” run?"),
+        ("gone", "May `bash` of a subagent run?"),
+    ] {
+        let asked = PendingAsk {
+            asker: Some(SessionId::new(asker)),
+            ..push()
+        };
+        stage(vec![asked], (80, 24))
+            .await
+            .tui
+            .wait_for_text(title)
+            .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bezel_api_tui::{Answer, Ask, AskOption, Toast, TuiContext, Ui};
 use bezel_context::{CancelHandle, Context};
 use bezel_question_contract::{PendingQuestion, QuestionResponse, QuestionsClient};
 use bezel_rpc::{AttachmentState, State};
 use bezel_session_types::{InvocationId, SubmitOutcome};
+use bezel_sessions_contract::{DirectoryState, SessionDirectoryClient};
 use tokio::sync::Notify;
 
 /// A question that is being asked; it is taken back when this is dropped.
@@ -19,10 +21,15 @@ impl Drop for Open {
     }
 }
 
+/// How long the list of sessions is waited for, to name the one that asks.
+const NAMING: Duration = Duration::from_secs(1);
+
 /// Keeps a dialog for each question that waits, for as long as the facet lives.
 pub(crate) fn follow(cx: &TuiContext) {
     let questions: QuestionsClient = cx.session.use_service();
     let (pending, attachment) = (questions.pending(), cx.session.attachment());
+    let directory: SessionDirectoryClient = cx.server.use_service();
+    let sessions = directory.state();
     let changed = Arc::new(Notify::new());
     let heard = Arc::clone(&changed);
     cx.own(pending.subscribe(move |_, _| heard.notify_one()));
@@ -40,9 +47,10 @@ pub(crate) fn follow(cx: &TuiContext) {
                 }
                 let (cx, cancel) = Context::background().with_cancel();
                 open.insert(question.id.clone(), Open(cancel));
-                let (ui, questions) = (ui.clone(), questions.clone());
+                let (ui, questions, sessions) = (ui.clone(), questions.clone(), sessions.clone());
                 spawner.spawn("question", async move {
-                    ask(&cx, &ui, &questions, question).await;
+                    let asker = name(&cx, &sessions, &question).await;
+                    ask(&cx, &ui, &questions, question, asker.as_deref()).await;
                 });
             }
             changed.notified().await;
@@ -63,10 +71,16 @@ fn waiting(
 }
 
 /// Asks until the answer is taken, or is no longer wanted.
-async fn ask(cx: &Context, ui: &Ui, questions: &QuestionsClient, question: PendingQuestion) {
+async fn ask(
+    cx: &Context,
+    ui: &Ui,
+    questions: &QuestionsClient,
+    question: PendingQuestion,
+    asker: Option<&str>,
+) {
     let id = question.id.clone();
     loop {
-        let Some(answer) = ui.ask(cx, dialog(&question)).await else {
+        let Some(answer) = ui.ask(cx, dialog(&question, asker)).await else {
             return;
         };
         let response = match answer {
@@ -92,10 +106,10 @@ async fn ask(cx: &Context, ui: &Ui, questions: &QuestionsClient, question: Pendi
     }
 }
 
-fn dialog(question: &PendingQuestion) -> Ask {
-    let title = match question.asker {
-        Some(_) => "Question of a subagent",
-        None => "Question",
+fn dialog(question: &PendingQuestion, asker: Option<&str>) -> Ask {
+    let title = match asker {
+        Some(asker) => format!("Question of {asker}"),
+        None => "Question".to_owned(),
     };
     let request = &question.request;
     let mut ask = Ask::new(title, request.question.as_str());
@@ -104,4 +118,21 @@ fn dialog(question: &PendingQuestion) -> Ask {
         ask = ask.option(AskOption::new(option.label.as_str()).detail(detail));
     }
     ask.text("Write something else").cancel("Don't answer")
+}
+
+/// The subagent that asks, by the title of its session.
+async fn name(
+    cx: &Context,
+    sessions: &State<DirectoryState>,
+    pending: &PendingQuestion,
+) -> Option<String> {
+    let asker = pending.asker.as_ref()?;
+    let known = sessions.ready(&cx.with_timeout(NAMING)).await;
+    let title = known
+        .ok()
+        .and_then(|known| known.title_of(asker).map(str::to_owned));
+    Some(title.map_or_else(
+        || "a subagent".to_owned(),
+        |title| format!("the subagent “{title}”"),
+    ))
 }

@@ -8,10 +8,13 @@ mod card;
 
 use bezel_api_tui::{Facet, FacetError, Namespace, TuiContext, TuiFacet};
 use bezel_question_contract::{QuestionsClient, TOOL};
+use bezel_sessions_contract::SessionDirectoryClient;
 
 /// The terminal facet of questions.
 pub fn facet() -> TuiFacet {
-    Facet::new("question", setup).requires::<QuestionsClient>(Namespace::Session)
+    Facet::new("question", setup)
+        .requires::<QuestionsClient>(Namespace::Session)
+        .optional::<SessionDirectoryClient>(Namespace::Server)
 }
 
 async fn setup(cx: TuiContext) -> Result<(), FacetError> {

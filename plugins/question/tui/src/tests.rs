@@ -7,7 +7,7 @@ use bezel_api_tui::{
     Facet, Placement, Slot, ToolCard, ToolOutcome, ToolRenderContext, ToolRenderer, ToolStatus,
     TuiContext, segment,
 };
-use bezel_context::Context;
+use bezel_context::{Context, WorkspaceId};
 use bezel_host_tui::{HarnessOptions, Screen, TuiHarness};
 use bezel_presentation::StyledLine;
 use bezel_presentation::highlight::Highlighter;
@@ -16,8 +16,9 @@ use bezel_question_contract::{
     AnswerError, PendingQuestion, QuestionOption, QuestionRequest, QuestionResponse, Questions,
     QuestionsClient,
 };
-use bezel_rpc::{State, StateCell};
-use bezel_session_types::{InvocationId, SubmitOutcome};
+use bezel_rpc::{State, StateCell, service};
+use bezel_session_types::{InvocationId, SessionId, SubmitOutcome};
+use bezel_sessions_contract::{DirectoryState, SessionStatus, SessionSummary};
 use bezel_testkit::{FakeServer, FakeWorker};
 use serde_json::{Value, json};
 
@@ -70,6 +71,36 @@ impl Played {
     }
 }
 
+/// As much of the server's directory as dialogs look at: the one session that began another.
+#[service("session-directory", version = "1.1")]
+trait Listed {
+    fn state(&self) -> State<DirectoryState>;
+}
+
+struct OneChild;
+
+impl Listed for OneChild {
+    fn state(&self) -> State<DirectoryState> {
+        let child = SessionSummary {
+            session_id: SessionId::new("child"),
+            title: "Find the tests".into(),
+            workspace_id: WorkspaceId::new("w"),
+            workspace_name: "w".into(),
+            status: SessionStatus::Active,
+            parent_id: Some(SessionId::new("one")),
+            agent: None,
+            model: None,
+            created_at: String::new(),
+            updated_at: String::new(),
+            archived_at: None,
+        };
+        State::constant(DirectoryState {
+            revision: 1,
+            sessions: vec![child],
+        })
+    }
+}
+
 fn question(id: &str, text: &str) -> PendingQuestion {
     let option = |label: &str, description: Option<&str>| QuestionOption {
         label: label.into(),
@@ -113,6 +144,7 @@ impl Stage {
     async fn new(pending: Vec<PendingQuestion>) -> Self {
         let played = Played::new(pending);
         let server = FakeServer::new();
+        server.provide(&ListedClient::new(OneChild)).unwrap();
         let extra = Facet::new("extra", |cx: TuiContext| async move {
             let (attachment, ui) = (cx.session.attachment(), cx.ui.clone());
             cx.own(attachment.subscribe(move |_, _| ui.redraw()));
@@ -160,6 +192,21 @@ impl Stage {
 
     async fn gone(&self, text: &str) -> Screen {
         self.tui.wait_for(|screen| !screen.contains(text)).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_subagent_says_of_which() {
+    for (asker, title) in [
+        ("child", "Question of the subagent “Find the tests”"),
+        ("gone", "Question of a subagent"),
+    ] {
+        let asked = PendingQuestion {
+            asker: Some(SessionId::new(asker)),
+            ..database()
+        };
+        let stage = Stage::new(vec![asked]).await;
+        stage.asked(title).await;
     }
 }
 
@@ -221,12 +268,12 @@ async fn a_question_is_put_aside_and_found_again_with_what_was_written() {
     let second = question("two", "And the second?");
     let stage = Stage::new(vec![database(), second]).await;
     let screen = stage.asked("PostgreSQL").await;
-    assert!(screen.contains("2 questions wait"), "{}", screen.text());
+    assert!(screen.contains("2 answers wanted"), "{}", screen.text());
     stage.tui.type_text("half an ans").await;
     let screen = stage.tui.press("esc").await;
     assert!(!screen.contains("PostgreSQL"), "{}", screen.text());
     assert!(
-        screen.contains("2 questions wait ctrl+x a"),
+        screen.contains("2 answers wanted ctrl+x a"),
         "{}",
         screen.text()
     );
@@ -237,7 +284,7 @@ async fn a_question_is_put_aside_and_found_again_with_what_was_written() {
     // Brought back, it takes keys at once; the next one follows by itself.
     stage.tui.press("enter").await;
     let screen = stage.asked("And the second?").await;
-    assert!(screen.contains("1 question waits"), "{}", screen.text());
+    assert!(screen.contains("1 answer wanted"), "{}", screen.text());
     let written = QuestionResponse::Custom {
         answer: "half an ans".into(),
     };
@@ -250,14 +297,14 @@ async fn b32_a_question_that_is_answered_elsewhere_closes_shown_or_put_aside() {
     stage.asked("PostgreSQL").await;
     stage.played.pending.set(&Context::background(), vec![]);
     let screen = stage.gone("PostgreSQL").await;
-    assert!(!screen.contains("question waits"), "{}", screen.text());
+    assert!(!screen.contains("answer wanted"), "{}", screen.text());
 
     let stage = Stage::new(vec![database()]).await;
     stage.asked("PostgreSQL").await;
     stage.tui.press("esc").await;
-    stage.tui.wait_for_text("1 question waits").await;
+    stage.tui.wait_for_text("1 answer wanted").await;
     stage.played.pending.set(&Context::background(), vec![]);
-    stage.gone("question waits").await;
+    stage.gone("answer wanted").await;
     assert_eq!(stage.played.answers(), []);
 }
 
@@ -287,7 +334,7 @@ async fn a_switch_of_sessions_closes_the_question_of_one_and_opens_that_of_the_o
     let other = Played::new(vec![question("two", "In the other session?")]);
     stage.work("two", other.clone()).await;
     let screen = stage.asked("In the other session?").await;
-    assert!(screen.contains("1 question waits"), "{}", screen.text());
+    assert!(screen.contains("1 answer wanted"), "{}", screen.text());
     stage.tui.press("2").await;
     stage.gone("In the other session?").await;
     assert_eq!(other.answers().len(), 1);

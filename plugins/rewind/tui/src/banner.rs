@@ -3,11 +3,14 @@
 use bezel_api_tui::ratatui::buffer::Buffer;
 use bezel_api_tui::ratatui::layout::Rect;
 use bezel_api_tui::{RenderContext, View};
-use bezel_presentation::text::Role;
+use bezel_presentation::text::{self, Role};
 use bezel_presentation::wrap::truncate;
 use bezel_presentation::{StyledLine, StyledSpan};
 use bezel_rewind_contract::{Reach, RewindState};
 use bezel_rpc::{AttachmentState, State};
+
+/// How it is undone and how it is kept.
+const KEYS: &str = " ctrl+x u undo · ctrl+x k keep";
 
 /// Shows what is staged, and the keys for it.
 pub(crate) struct Banner {
@@ -36,10 +39,6 @@ impl Banner {
             let left = format!(", {} left alone", staged.left_alone.len());
             spans.push(StyledSpan::new(left, Role::Muted));
         }
-        spans.push(StyledSpan::new(
-            " · ctrl+x u undo · ctrl+x k keep",
-            Role::Muted,
-        ));
         let mut line = StyledLine::default();
         for span in spans {
             line.push(span);
@@ -49,16 +48,32 @@ impl Banner {
 }
 
 impl View for Banner {
-    fn height(&mut self, _width: u16, _cx: &RenderContext<'_>) -> u16 {
-        u16::from(self.line().is_some())
+    fn height(&mut self, width: u16, _cx: &RenderContext<'_>) -> u16 {
+        self.line().map_or(0, |line| rows(&line, width))
     }
 
     fn render(&mut self, area: Rect, buffer: &mut Buffer, cx: &RenderContext<'_>) {
-        if let Some(line) = self.line() {
-            let line = truncate(&line, usize::from(area.width));
+        let Some(mut line) = self.line() else { return };
+        let keys = StyledSpan::new(KEYS, Role::Muted);
+        if rows(&line, area.width) == 1 {
+            line.push(StyledSpan::new(" ·", Role::Muted));
+            line.push(keys);
             cx.paint().draw_line(buffer, area, &line);
+            return;
+        }
+        // The keys have a row of their own: they are what must not be cut.
+        let below = StyledLine::from(vec![StyledSpan::new("   ", Role::Muted), keys]);
+        let line = truncate(&line, usize::from(area.width));
+        for (row, line) in area.rows().zip([line, below]) {
+            cx.paint().draw_line(buffer, row, &line);
         }
     }
+}
+
+/// One where both the text and the keys have room in it.
+fn rows(line: &StyledLine, width: u16) -> u16 {
+    let fits = line.width() + text::width(KEYS) + 2 <= usize::from(width);
+    if fits { 1 } else { 2 }
 }
 
 fn shortened(text: &str) -> String {

@@ -99,7 +99,7 @@ async fn go_back(
     let preview = rewind.preview(cx, message.clone()).await?;
     loop {
         let select = Select::new("What goes back")
-            .placeholder("enter goes back; choose a file to read its difference")
+            .placeholder("enter goes back; on a file it shows the difference")
             .items(items(&preview));
         let Some(selected) = context.ui.select(cx, select).await else {
             return Ok(());
@@ -152,38 +152,27 @@ fn items(preview: &Preview) -> Vec<SelectItem<Choice>> {
         .iter()
         .filter(|left| is_edited(left))
         .count();
+    // Short, so that they fit beside the preview.
     let mut offer = |text: String, reach: Reach, force: bool| {
         let item = SelectItem::new(text, Choice::Stage { reach, force });
-        items.push(item.detail("can be undone").preview(summary(preview)));
+        items.push(item.preview(summary(preview)));
     };
     let both = Reach::FilesAndConversation;
     if preview.files.is_empty() {
-        offer(
-            "Go back in the conversation; no file differs".into(),
-            both,
-            false,
-        );
+        offer("The conversation; no file differs".into(), both, false);
     } else {
+        offer(format!("{count} and the conversation"), both, false);
         offer(
-            format!("Put {count} and the conversation back"),
-            both,
-            false,
-        );
-        offer(
-            format!("Put {count} back, the conversation stays"),
+            format!("{count}; the conversation stays"),
             Reach::Files,
             false,
         );
     }
     if edited > 0 {
         let edited = format::count(edited, "file", "files");
+        offer(format!("Both, and the {edited} edited since"), both, true);
         offer(
-            format!("Both, and also the {edited} edited since"),
-            both,
-            true,
-        );
-        offer(
-            format!("Files only, and also the {edited} edited since"),
+            format!("Files, and the {edited} edited since"),
             Reach::Files,
             true,
         );
@@ -209,7 +198,7 @@ fn is_edited(left: &LeftAlone) -> bool {
 }
 
 fn summary(preview: &Preview) -> String {
-    let mut text = String::new();
+    let mut text = "This can be undone until you keep it.\n\n".to_owned();
     for file in preview.files.iter().take(40) {
         text.push_str(&format!("- `{}` {}\n", file.path, short(file)));
     }

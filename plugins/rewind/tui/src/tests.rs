@@ -121,6 +121,10 @@ impl Rewind for Fake {
     }
 }
 
+fn screen_has_keys(screen: &bezel_host_tui::Screen) -> bool {
+    screen.contains("ctrl+x u undo · ctrl+x k keep")
+}
+
 fn point(id: &str, text: &str, files: u32, files_since: u32) -> Point {
     Point {
         message: EntryId::new(id),
@@ -231,13 +235,10 @@ async fn a_message_is_chosen_its_difference_read_and_its_files_put_back() {
     );
     stage.tui.type_text("parser").await;
     stage.tui.press("enter").await;
-    let screen = stage
-        .tui
-        .wait_for_text("Put 1 file and the conversation back")
-        .await;
+    let screen = stage.tui.wait_for_text("1 file and the conversation").await;
     for shown in [
-        "Put 1 file back, the conversation stays",
-        "Both, and also the 1 file edited since",
+        "1 file; the conversation stays",
+        "Both, and the 1 file edited since",
         "src/parser.rs",
         "changes +1 −1 · by a command",
         "Left alone",
@@ -252,6 +253,15 @@ async fn a_message_is_chosen_its_difference_read_and_its_files_put_back() {
     stage.called("stage m1 FilesAndConversation false").await;
     let banner = "1 file as before “add a parser”, the conversation with what you send next";
     stage.tui.wait_for_text(banner).await;
+    assert!(screen_has_keys(&stage.tui.screen()));
+    // With little room the text is cut, and the keys are not.
+    let narrow = stage.tui.resize(60, 24).await;
+    assert!(
+        narrow.contains("1 file as before") && screen_has_keys(&narrow),
+        "{}",
+        narrow.text()
+    );
+    stage.tui.resize(100, 24).await;
     stage.called("composer add a parser\nand its tests").await;
     stage.tui.press("ctrl+x").await;
     stage.tui.press("k").await;
@@ -260,11 +270,32 @@ async fn a_message_is_chosen_its_difference_read_and_its_files_put_back() {
 }
 
 #[tokio::test]
+async fn what_can_be_chosen_is_whole_beside_the_preview() {
+    let stage = Stage::new().await;
+    stage.tui.resize(110, 30).await;
+    stage.open().await;
+    stage.tui.press("enter").await;
+    let screen = stage.tui.wait_for_text("can be undone").await;
+    for choice in [
+        "1 file and the conversation",
+        "1 file; the conversation stays",
+        "Both, and the 1 file edited since",
+        "Files, and the 1 file edited since",
+    ] {
+        assert!(
+            screen.contains(choice),
+            "{choice} is not in\n{}",
+            screen.text()
+        );
+    }
+}
+
+#[tokio::test]
 async fn undoing_over_a_persons_edits_asks_first() {
     let stage = Stage::new().await;
     stage.open().await;
     stage.tui.press("enter").await;
-    stage.tui.wait_for_text("Put 1 file and").await;
+    stage.tui.wait_for_text("1 file and").await;
     stage.tui.press("down").await;
     stage.tui.press("enter").await;
     stage.called("stage m3 Files false").await;

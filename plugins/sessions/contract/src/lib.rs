@@ -329,6 +329,15 @@ pub struct DirectoryState {
     pub sessions: Vec<SessionSummary>,
 }
 
+impl DirectoryState {
+    /// The title of a session; `None` where it has none, or is not listed.
+    pub fn title_of(&self, session: &SessionId) -> Option<&str> {
+        let mut sessions = self.sessions.iter();
+        let found = sessions.find(|known| known.session_id == *session)?;
+        Some(found.title.as_str()).filter(|title| !title.is_empty())
+    }
+}
+
 /// A session as a presentation sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionSummary {

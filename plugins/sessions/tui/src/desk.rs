@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bezel_api_tui::{Launch, LaunchSession, Toast, Ui};
+use bezel_api_tui::{Input, Launch, LaunchSession, Toast, Ui};
 use bezel_chat_contract::{Activity, ChatState};
 use bezel_context::Context;
 use bezel_rpc::{AttachmentState, CallError, ConnectionState, ErrorCode, State};
@@ -47,7 +47,12 @@ pub struct SessionsConfig {
 pub(crate) enum OpenError {
     /// The server refused, or could not be asked.
     #[error(transparent)]
-    Call(#[from] CallError<SessionError>),
+    Call(CallError<SessionError>),
+    /// What this client is paired for is less.
+    #[error(
+        "this client may look at the list and open nothing: pair it again with a code of `bezel access pair`"
+    )]
+    LooksOnly,
     /// The session was not copied.
     #[error(transparent)]
     Fork(CallError<ForkError>),
@@ -65,6 +70,15 @@ pub(crate) enum OpenError {
     /// The wait was given up.
     #[error("the wait for the list of sessions ended: {0}")]
     Cancelled(#[from] bezel_context::Cancelled),
+}
+
+impl From<CallError<SessionError>> for OpenError {
+    fn from(error: CallError<SessionError>) -> Self {
+        match error {
+            CallError::Rpc(error) if error.code == ErrorCode::NotAuthorized => OpenError::LooksOnly,
+            error => OpenError::Call(error),
+        }
+    }
 }
 
 impl OpenError {
@@ -108,6 +122,8 @@ pub(crate) struct Parts {
 struct Open {
     /// The session that is to be attached.
     wanted: Option<SessionId>,
+    /// Where a person last wanted a new session, where the presentation names no place.
+    place: String,
     /// Sessions that were created from here and may have stayed empty.
     created: Vec<SessionId>,
     /// Whether the first session is still being opened.
@@ -241,17 +257,44 @@ impl Desk {
         Ok(())
     }
 
-    /// Creates a session where the presentation was started, and selects it.
+    /// Creates a session where the presentation was started, and selects it. One that was started for another
+    /// machine and names no place there asks the person, unless the server knows where its sessions are; who then
+    /// names none gets no session.
     pub(crate) async fn create(&self, cx: &Context) -> Result<(), OpenError> {
+        let Parts { launch, ui, .. } = self.parts();
+        let mut directory = launch.directory.display().to_string();
+        let unnamed = directory.is_empty();
+        loop {
+            let refused = match self.create_in(cx, &directory).await {
+                Err(OpenError::Call(CallError::Service(
+                    error @ SessionError::Directory { .. },
+                ))) if unnamed => error,
+                created => return created,
+            };
+            let prompt = match directory.is_empty() {
+                true => "A directory of the server's machine, from the root on.".to_owned(),
+                false => refused.to_string(),
+            };
+            let input = Input::new("Where does the new session work?")
+                .prompt(prompt)
+                .placeholder("/srv/project")
+                .initial(self.lock().place.as_str())
+                .check(|place| place.trim().is_empty().then(|| "name a directory".into()));
+            let Some(place) = ui.input(cx, input).await else {
+                return Ok(());
+            };
+            directory = place.trim().to_owned();
+            self.lock().place.clone_from(&directory);
+        }
+    }
+
+    async fn create_in(&self, cx: &Context, directory: &str) -> Result<(), OpenError> {
         let _turn = self.0.turn.lock().await;
         let Parts {
-            launch,
-            config,
-            management,
-            ..
+            config, management, ..
         } = self.parts();
         let options = CreateSession {
-            directory: launch.directory.display().to_string(),
+            directory: directory.to_owned(),
             environment: Some(self.environment()),
             model: config.model.clone(),
             agent: config.agent.clone(),

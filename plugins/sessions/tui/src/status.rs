@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::desk::Desk;
 use crate::picker::title;
 
-/// Columns of a reason at most.
+/// Columns of a reason at least, where it has so many; on a wide screen half of it.
 const REASON: usize = 40;
 
 /// How connection and session stand: a dot when all is well.
@@ -42,7 +42,8 @@ pub(crate) fn line(desk: &Desk, clock: &Clock, cx: &RenderContext<'_>) -> Styled
             } else {
                 format!("reconnecting in {seconds}s")
             });
-            line.push(StyledSpan::new(format!(" {}", short(reason)), Role::Faint));
+            let reason = short(reason, cx.screen().width);
+            line.push(StyledSpan::new(format!(" {reason}"), Role::Faint));
             return line;
         }
         ConnectionState::Disconnected {
@@ -50,7 +51,8 @@ pub(crate) fn line(desk: &Desk, clock: &Clock, cx: &RenderContext<'_>) -> Styled
             retry_at: None,
             ..
         } => {
-            return StyledLine::new(format!("✗ disconnected: {}", short(reason)), Role::Error);
+            let reason = short(reason, cx.screen().width);
+            return StyledLine::new(format!("✗ disconnected: {reason}"), Role::Error);
         }
         ConnectionState::Connected { .. } => {}
     }
@@ -72,8 +74,9 @@ pub(crate) fn line(desk: &Desk, clock: &Clock, cx: &RenderContext<'_>) -> Styled
     }
 }
 
-fn short(reason: &str) -> String {
-    truncate_text(&sanitize(reason, 4).replace('\n', " "), REASON).into_owned()
+fn short(reason: &str, screen: u16) -> String {
+    let room = REASON.max(usize::from(screen / 2));
+    truncate_text(&sanitize(reason, 4).replace('\n', " "), room).into_owned()
 }
 
 /// The session's title, and where it works.
@@ -122,5 +125,17 @@ impl View for Header {
         line.push(StyledSpan::new(" ".repeat(gap), Role::Text));
         line.push(StyledSpan::new(workspace, Role::Muted));
         cx.paint().draw_line(buffer, area, &line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_half_of_a_wide_screen() {
+        let reason = "r".repeat(100);
+        let width = |screen| bezel_presentation::text::width(&short(&reason, screen));
+        assert_eq!((width(60), width(160), width(300)), (40, 80, 100));
     }
 }

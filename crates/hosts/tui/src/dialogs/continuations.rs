@@ -65,14 +65,7 @@ pub(crate) fn draw(
     }
     Clear.render(area, buffer);
     buffer.set_style(area, cx.paint().ground(Role::Surface));
-    draw_frame(
-        buffer,
-        area,
-        Some(&format!("{typed} …")),
-        "",
-        Role::Border,
-        &cx,
-    );
+    draw_frame(buffer, area, Some(&format!("{typed} …")), Role::Border, &cx);
     let inner = Rect {
         x: area.x + 2,
         y: area.y + 1,

@@ -202,6 +202,10 @@ impl SelectView {
         let page = isize::try_from(self.list.height).unwrap_or(1).max(2) - 1;
         let plain = stroke.modifiers.is_empty();
         let control = stroke.modifiers == KeyModifiers::CONTROL;
+        // What the list's owner bound goes before what every list knows: its hints name it.
+        if let Some(action) = self.action(stroke) {
+            return Some(self.choose(Some(action)));
+        }
         match stroke.code {
             KeyCode::Enter if plain => return Some(self.choose(None)),
             KeyCode::Esc => {
@@ -214,21 +218,16 @@ impl SelectView {
             KeyCode::Char('n' | 'j') if control => self.step(1),
             KeyCode::PageUp => self.step(-page),
             KeyCode::PageDown => self.step(page),
-            _ => {
-                let actions = self
-                    .request
-                    .as_ref()
-                    .map(|request| request.actions.as_slice())
-                    .unwrap_or_default();
-                let action = actions
-                    .iter()
-                    .find(|action| action.chord.strokes() == [stroke])?
-                    .name
-                    .clone();
-                return Some(self.choose(Some(action)));
-            }
+            _ => return None,
         }
         Some(Handled::Yes)
+    }
+
+    /// The name of what the list's owner bound to a stroke.
+    fn action(&self, stroke: KeyStroke) -> Option<Arc<str>> {
+        let mut actions = self.request.as_ref()?.actions.iter();
+        let bound = actions.find(|action| action.chord.strokes() == [stroke])?;
+        Some(Arc::clone(&bound.name))
     }
 
     fn render_row(

@@ -4,6 +4,7 @@
 mod asks;
 mod dispatch;
 mod guard;
+mod hints;
 mod keys;
 mod layout;
 mod marking;

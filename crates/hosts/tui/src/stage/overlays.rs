@@ -5,11 +5,12 @@ use bezel_api_tui::ratatui::buffer::Buffer;
 use bezel_api_tui::ratatui::layout::{Position, Rect};
 use bezel_api_tui::ratatui::widgets::{Clear, Widget};
 use bezel_api_tui::{OverlayPlacement, RenderContext};
-use bezel_presentation::text::{self, Role, TextStyle};
+use bezel_presentation::text::{Role, TextStyle};
 use bezel_presentation::{StyledLine, wrap};
 use tokio::sync::watch;
 
 use super::guard::GuardedView;
+use super::hints;
 
 /// An open overlay.
 pub(super) struct OpenOverlay {
@@ -19,6 +20,8 @@ pub(super) struct OpenOverlay {
     placement: OverlayPlacement,
     title: Option<String>,
     hints: String,
+    /// The hints as they are drawn: the last row in the lower edge, the others above it.
+    hint_rows: Vec<String>,
     framed: bool,
     /// Tells whoever holds the handle.
     closed: Option<watch::Sender<bool>>,
@@ -57,6 +60,7 @@ impl Overlays {
             placement,
             title,
             hints,
+            hint_rows: Vec::new(),
             framed,
             closed,
             area,
@@ -123,14 +127,8 @@ impl Overlays {
                 } else {
                     Role::Border
                 };
-                draw_frame(
-                    buffer,
-                    overlay.outer,
-                    overlay.title.as_deref(),
-                    &overlay.hints,
-                    border,
-                    &cx,
-                );
+                draw_frame(buffer, overlay.outer, overlay.title.as_deref(), border, &cx);
+                hints::draw(buffer, overlay.outer, &overlay.hint_rows, &cx);
             }
             overlay.view.render(overlay.area, buffer, &cx);
         }
@@ -139,8 +137,23 @@ impl Overlays {
 
 impl OpenOverlay {
     fn place(&mut self, screen: Rect, composer: Rect, cx: &RenderContext<'_>) {
+        let width = match self.placement {
+            OverlayPlacement::Center { width, .. } => width.min(screen.width),
+            OverlayPlacement::Fill { margin } => screen.width - 2 * margin.min(screen.width / 4),
+            OverlayPlacement::AboveComposer { .. } if composer.is_empty() => screen.width,
+            OverlayPlacement::AboveComposer { .. } => composer.width,
+        };
+        self.hint_rows = match self.framed {
+            true => hints::rows(&self.hints, width, screen.height),
+            false => Vec::new(),
+        };
+        let above_edge = u16::try_from(self.hint_rows.len().saturating_sub(1)).unwrap_or(0);
         // Borders, and a free column on either side.
-        let (columns, rows) = if self.framed { (4, 2) } else { (0, 0) };
+        let (columns, rows) = if self.framed {
+            (4, 2 + above_edge)
+        } else {
+            (0, 0)
+        };
         let wish = |view: &mut GuardedView, width: u16, most: u16| {
             view.height(width.saturating_sub(columns), cx)
                 .saturating_add(rows)
@@ -190,7 +203,7 @@ impl OpenOverlay {
                 }
             }
         };
-        let (inset_x, inset_y) = (columns / 2, rows / 2);
+        let (inset_x, inset_y) = (columns / 2, (rows - above_edge) / 2);
         self.area = if self.outer.width <= columns || self.outer.height <= rows {
             Rect::ZERO
         } else {
@@ -204,12 +217,11 @@ impl OpenOverlay {
     }
 }
 
-/// A rounded frame with a title in its upper edge and hints in its lower one.
+/// A rounded frame with a title in its upper edge.
 pub(crate) fn draw_frame(
     buffer: &mut Buffer,
     area: Rect,
     title: Option<&str>,
-    hints: &str,
     border: Role,
     cx: &RenderContext<'_>,
 ) {
@@ -247,21 +259,6 @@ pub(crate) fn draw_frame(
             buffer,
             at,
             &StyledLine::new(text, TextStyle::role(Role::Title).on(Role::Surface)),
-        );
-    }
-    if !hints.is_empty() {
-        let text = format!(" {} ", wrap::truncate_text(hints, room));
-        let width = u16::try_from(text::width(&text)).unwrap_or(0);
-        let at = Rect {
-            x: (right).saturating_sub(1 + width),
-            y: bottom,
-            width,
-            height: 1,
-        };
-        cx.paint().draw_line(
-            buffer,
-            at,
-            &StyledLine::new(text, TextStyle::role(Role::Faint).on(Role::Surface)),
         );
     }
 }

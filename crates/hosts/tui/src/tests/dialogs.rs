@@ -115,6 +115,57 @@ async fn arrows_go_round_and_an_action_key_ends_with_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_a_list_was_given_goes_before_the_keys_of_every_list() {
+    let tui = asked(|cx, context| async move {
+        let select = fruits().action("ctrl+n", "new").unwrap();
+        let chosen = cx.ui.select(&context, select).await;
+        format!("{:?}", chosen.map(|chosen| (chosen.value, chosen.action)))
+    })
+    .await;
+    tui.wait_for_text("Fruit").await;
+    // What it was not given steps as ever.
+    tui.press("ctrl+j").await;
+    tui.press("ctrl+n").await;
+    assert_eq!(answer(&tui).await, "Some((\"apple\", Some(\"new\")))");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_one_row_has_no_room_for_are_named_over_several() {
+    let tui = asked(|cx, context| async move {
+        let mut select = fruits();
+        for (chord, name) in [
+            ("ctrl+r", "rename"),
+            ("ctrl+d", "delete"),
+            ("ctrl+s", "archive"),
+        ] {
+            select = select.action(chord, name).unwrap();
+        }
+        cx.ui.select(&context, select).await;
+        String::new()
+    })
+    .await;
+    let screen = tui.wait_for_text("Fruit").await;
+    insta::assert_snapshot!(screen.text());
+    let narrow = tui.resize(40, 24).await;
+    for key in [
+        "ctrl+r rename",
+        "ctrl+d delete",
+        "ctrl+s archive",
+        "enter choose",
+        "esc cancel",
+    ] {
+        assert!(narrow.contains(key), "{key} is not in\n{}", narrow.text());
+    }
+    // A low screen has rows for the list first.
+    let low = tui.resize(40, 7).await;
+    assert!(
+        low.contains("elderberry") && low.contains("ctrl+r rename"),
+        "{}",
+        low.text()
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_click_chooses_and_esc_cancels() {
     let tui = select_fruit().await;
     let (x, y) = tui.screen().find("damson").unwrap();

@@ -87,6 +87,19 @@ async fn a_session_is_deleted_after_a_question_and_a_new_one_takes_its_place() {
 }
 
 #[tokio::test]
+async fn a_session_is_begun_from_the_picker_with_the_key_that_it_names() {
+    let stage = Stage::open("a1").await;
+    stage.tui.press("ctrl+x s").await;
+    let screen = stage.tui.wait_for_text("Write the docs").await;
+    assert!(screen.contains("ctrl+n new"), "{}", screen.text());
+    assert!(screen.contains("esc cancel"), "{}", screen.text());
+    stage.tui.press("ctrl+n").await;
+    stage
+        .called(|calls| calls.ends_with(&["create".into(), "attach fresh with 2".into()]))
+        .await;
+}
+
+#[tokio::test]
 async fn the_picker_deletes_and_renames_without_leaving() {
     let stage = Stage::open("a1").await;
     stage.tui.press("ctrl+x s").await;

@@ -6,11 +6,13 @@ use bezel_api_tui::LaunchSession;
 use bezel_host_tui::{HarnessOptions, TuiHarness};
 use bezel_plugin::ManifestEntry;
 use bezel_presentation::clock::Clock;
+use bezel_rpc::{CallError, ErrorCode, RpcError};
 use bezel_session_types::{Message, UserMessage};
-use bezel_sessions_contract::PermissionMode;
+use bezel_sessions_contract::{PermissionMode, SessionError};
 use serde_json::json;
 
 use super::support::{NOW, Stage, sessions, still};
+use crate::desk::OpenError;
 use crate::facet_at;
 
 #[tokio::test]
@@ -102,6 +104,40 @@ async fn who_picks_at_the_start_and_picks_nothing_gets_a_new_session() {
     stage
         .called(|calls| calls == ["create", "attach fresh with 2"])
         .await;
+}
+
+#[tokio::test]
+async fn who_named_no_place_on_another_machine_is_asked_for_one() {
+    let pick = LaunchSession::Pick;
+    let stage = Stage::launched_in("", pick, sessions(), json!(null)).await;
+    stage.tui.wait_for_text("Try a new lexer").await;
+    stage.tui.press("esc").await;
+    let asked = "Where does the new session work?";
+    stage.tui.wait_for_text(asked).await;
+    // Who names none has no session, and begins one later.
+    stage.tui.press("esc").await;
+    stage.tui.wait_for_text("no session").await;
+    stage.tui.press("f3").await;
+    stage.tui.wait_for_text(asked).await;
+    stage.tui.type_text("project").await;
+    stage.tui.press("enter").await;
+    let refused = "cannot work in project: it is not";
+    stage.tui.wait_for(|screen| screen.contains(refused)).await;
+    stage.tui.press("ctrl+u").await;
+    stage.tui.type_text("/srv/project").await;
+    stage.tui.press("enter").await;
+    stage
+        .called(|calls| calls == ["create", "attach fresh with 2"])
+        .await;
+    let created = stage.played.created.borrow()[0].clone();
+    assert_eq!(created.directory, "/srv/project");
+}
+
+#[test]
+fn who_may_only_look_is_told_so_and_what_to_do() {
+    let refused = RpcError::new(ErrorCode::NotAuthorized, "scope");
+    let told = OpenError::from(CallError::<SessionError>::Rpc(refused)).to_string();
+    assert!(told.contains("`bezel access pair`"), "{told}");
 }
 
 #[tokio::test]

@@ -196,6 +196,12 @@ impl SessionManagement for Fake {
         options: CreateSession,
     ) -> Result<SessionSummary, SessionError> {
         self.0.refused()?;
+        if !options.directory.starts_with('/') {
+            return Err(SessionError::Directory {
+                directory: options.directory,
+                reason: "it is not one of the server's machine".into(),
+            });
+        }
         self.0.created.send_modify(|created| created.push(options));
         let session = session("fresh", "", "parser", "2026-03-01T12:00:00Z");
         self.0
@@ -388,6 +394,15 @@ impl Stage {
         known: Vec<SessionSummary>,
         config: serde_json::Value,
     ) -> Self {
+        Self::launched_in("/code/parser", session, known, config).await
+    }
+
+    pub(super) async fn launched_in(
+        directory: &str,
+        session: LaunchSession,
+        known: Vec<SessionSummary>,
+        config: serde_json::Value,
+    ) -> Self {
         let server = Arc::new(FakeServer::new());
         let played = Arc::new(Played {
             state: StateCell::new(DirectoryState {
@@ -449,7 +464,7 @@ impl Stage {
             entries: vec![entry],
             connect: Some(server.connect()),
             launch: Launch {
-                directory: "/code/parser".into(),
+                directory: directory.into(),
                 session,
                 environment,
                 ..Launch::default()

@@ -16,8 +16,8 @@ use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::http::StatusCode;
 
 use super::endpoint::Endpoint;
-use super::frames;
 use super::tls::{TlsError, Trust};
+use super::{frames, guard};
 
 /// Most of what a server said that is repeated.
 const MOST_SAID: usize = 300;
@@ -94,7 +94,7 @@ impl WebSocketDial {
         match asked.await {
             Ok((socket, _)) => Ok(frames::transport(socket)),
             Err(Error::Http(response)) => {
-                let said = response.body().as_deref().map(String::from_utf8_lossy);
+                let said = response.body().as_deref().map(guard::said);
                 let said: String = said
                     .unwrap_or_default()
                     .chars()

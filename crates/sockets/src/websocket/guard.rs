@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
+use bezel_rpc::ErrorCode;
 
 /// The names that a listener answers to. A page that points its own name at this machine has another.
 #[derive(Debug)]
@@ -85,6 +86,26 @@ impl Guard {
 
 fn denied(status: StatusCode, reason: String) -> Denied {
     Denied { status, reason }
+}
+
+impl Denied {
+    /// What the requester gets: a failure in the form that all answers over HTTP have.
+    pub(super) fn body(&self) -> String {
+        let code = match self.status {
+            StatusCode::FORBIDDEN => ErrorCode::NotAuthorized,
+            _ => ErrorCode::Protocol,
+        };
+        serde_json::json!({ "code": code.as_str(), "message": self.reason }).to_string()
+    }
+}
+
+/// What a server said that did not let somebody in: the message of a failure, else the text as it is.
+pub(super) fn said(body: &[u8]) -> String {
+    let failure = serde_json::from_slice::<serde_json::Value>(body).ok();
+    let message = failure
+        .as_ref()
+        .and_then(|failure| failure["message"].as_str());
+    message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned)
 }
 
 /// A host as it is compared: lower case, an IPv6 address without brackets, no dot at the end.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::CONNECTION;
+use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -380,9 +380,11 @@ async fn admit(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     let visitor = request.extensions().get::<Visitor>().cloned();
     let mut response = match guard.check(request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
-        Err(Denied { status, reason }) => {
+        Err(denied) => {
+            let Denied { status, reason } = &denied;
             tracing::debug!(%status, reason, "a request was not answered");
-            (status, reason).into_response()
+            let json = [(CONTENT_TYPE, "application/json")];
+            (*status, json, denied.body()).into_response()
         }
     };
     // One request per connection, but for those who showed a credential.

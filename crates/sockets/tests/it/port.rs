@@ -71,6 +71,10 @@ async fn requests_under_a_foreign_name_or_from_a_foreign_page_get_403_and_no_con
             answer.starts_with(&format!("HTTP/1.1 {status}")),
             "{host} {origin}: {answer}"
         );
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let failure: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(failure["code"], "not_authorized", "{answer}");
+        assert!(failure["message"].is_string(), "{answer}");
     }
     let plain = request(&listener, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     assert!(
@@ -97,7 +101,7 @@ async fn a_dialler_that_is_refused_says_why_and_a_foreign_server_is_recognised()
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         for answer in [
             "HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\nnginx",
-            "HTTP/1.1 403 Forbidden\r\ncontent-length: 4\r\n\r\nname",
+            "HTTP/1.1 403 Forbidden\r\ncontent-length: 16\r\n\r\n{\"message\":\"no\"}",
         ] {
             let (mut stream, _) = plain.accept().await.unwrap();
             let mut asked = [0; 4096];
@@ -118,7 +122,7 @@ async fn a_dialler_that_is_refused_says_why_and_a_foreign_server_is_recognised()
         "{foreign}"
     );
     assert!(
-        matches!(refused, ConnectError::Refused(ref refusal) if refusal.is_final()),
+        matches!(refused, ConnectError::Refused(ref refusal) if refusal.is_final() && refusal.message == "no"),
         "{refused}"
     );
     drop(plain);

@@ -431,7 +431,7 @@ pub enum SessionCommand {
 pub struct RewindArguments {
     /// The session's id, or the beginning or end of one
     pub id: String,
-    /// Put them back to before this message; its id is in the list
+    /// Put them back to before this message: its id is in the list, the beginning or end of it is enough
     #[arg(long, value_name = "MESSAGE", conflicts_with_all = ["clear", "commit"])]
     pub to: Option<String>,
     /// Put the files back and leave the conversation where it is

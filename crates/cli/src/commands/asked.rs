@@ -10,7 +10,7 @@ use bezel_permissions_contract::PermissionsClient;
 use bezel_question_contract::{AnswerError, PendingQuestion, QuestionResponse, QuestionsClient};
 use bezel_rpc::{CallError, Link};
 use bezel_session_types::SubmitOutcome;
-use bezel_sessions_contract::{LaunchEnvironment, SessionSummary};
+use bezel_sessions_contract::LaunchEnvironment;
 use serde_json::json;
 
 use super::session::found;
@@ -69,7 +69,22 @@ pub(super) async fn answer(
     arguments: AnswerArguments,
 ) -> Outcome {
     let session = found(cx, link, &arguments.id).await?;
-    let (service, questions) = open(cx, link, environment, &session).await?;
+    let opened = opened::open(cx, link, environment, &session.session_id).await?;
+    let service: QuestionsClient = opened.services.use_service();
+    let questions = opened.shown(cx, service.pending().ready(cx)).await?;
+    if questions.is_empty() {
+        let permissions: PermissionsClient = opened.services.use_service();
+        let asks = opened.shown(cx, permissions.asks().ready(cx)).await?;
+        if let Some(ask) = asks.first() {
+            return Err(Failure::usage(anyhow!(
+                "the session asks no question, but `{}` waits for permission: `bezel session permit {} --reply once`, \
+                 or another reply of {}",
+                ask.request.tool,
+                session.session_id,
+                permit::replies(ask)
+            )));
+        }
+    }
     let question = chosen(&questions, arguments.question.as_deref())?;
     let response = match (arguments.option, arguments.text) {
         (Some(number), _) => QuestionResponse::Selected { index: number - 1 },
@@ -114,19 +129,6 @@ pub(super) async fn answer(
             question.id
         ))),
     }
-}
-
-/// Selects the session, starting its process where it does not run, and what it asks.
-async fn open(
-    cx: &Context,
-    link: &Link,
-    environment: LaunchEnvironment,
-    session: &SessionSummary,
-) -> Outcome<(QuestionsClient, Vec<PendingQuestion>)> {
-    let opened = opened::open(cx, link, environment, &session.session_id).await?;
-    let questions: QuestionsClient = opened.services.use_service();
-    let asked = opened.shown(cx, questions.pending().ready(cx)).await?;
-    Ok((questions, asked.to_vec()))
 }
 
 /// The question that is meant.

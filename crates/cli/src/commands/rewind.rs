@@ -62,7 +62,7 @@ pub async fn run(
     }
     if let Some(message) = &arguments.to {
         let request = StageRequest {
-            message: EntryId::new(message.as_str()),
+            message: meant(&state.get(), message)?,
             reach: match arguments.files_only {
                 true => Reach::Files,
                 false => Reach::FilesAndConversation,
@@ -109,11 +109,14 @@ async fn watched<T>(cx: &Context, state: &State<RewindState>, work: impl Future<
     }
 }
 
-/// Says on standard error how far something is: on a terminal in one line, elsewhere now and then.
+/// Says on standard error how far something is: on a terminal in one line, elsewhere now and then, where it takes
+/// that long.
 struct Told {
     what: &'static str,
     is_terminal: bool,
-    last: Option<Instant>,
+    /// When it was said last; at first when it began.
+    last: Instant,
+    said: bool,
 }
 
 impl Told {
@@ -121,7 +124,8 @@ impl Told {
         Told {
             what,
             is_terminal: io::stderr().is_terminal(),
-            last: None,
+            last: Instant::now(),
+            said: false,
         }
     }
 
@@ -129,11 +133,10 @@ impl Told {
         let Some(Progress { done, total }) = progress else {
             return;
         };
-        let is_due = self.last.is_none_or(|last| last.elapsed() >= SAID_EVERY);
-        if !self.is_terminal && !is_due {
+        if !self.is_terminal && self.last.elapsed() < SAID_EVERY {
             return;
         }
-        self.last = Some(Instant::now());
+        (self.last, self.said) = (Instant::now(), true);
         let (start, end) = match self.is_terminal {
             true => ("\r", ""),
             false => ("", "\n"),
@@ -145,9 +148,24 @@ impl Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        if self.is_terminal && self.last.is_some() {
+        if self.is_terminal && self.said {
             writeln!(io::stderr()).ok();
         }
+    }
+}
+
+/// The message whose id is this or begins or ends so; what is none of those known goes on as it is.
+fn meant(state: &RewindState, part: &str) -> Outcome<EntryId> {
+    let ids = || state.points.iter().map(|point| &point.message);
+    let exact = ids().any(|id| id.as_str() == part);
+    let fits = |id: &&EntryId| id.as_str().starts_with(part) || id.as_str().ends_with(part);
+    let mut found = ids().filter(fits);
+    match (exact || part.is_empty(), found.next(), found.next()) {
+        (false, Some(id), None) => Ok(id.clone()),
+        (false, Some(_), Some(_)) => Err(Failure::usage(anyhow!(
+            "several messages have ids that begin or end with {part}; write more of it"
+        ))),
+        _ => Ok(EntryId::new(part)),
     }
 }
 
@@ -192,8 +210,9 @@ fn tell(staged: &Staged, out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "{} of the files are as before “{}”{conversation}; --clear undoes that, --commit keeps it",
-        staged.total, staged.text
+        "{} as before “{}”{conversation}; --clear undoes that, --commit keeps it",
+        files(staged.total),
+        staged.text
     )
 }
 
@@ -203,7 +222,7 @@ fn report(restored: &Restored, cleared: bool, out: &mut dyn Write) -> io::Result
     } else {
         "kept as rewound"
     };
-    writeln!(out, "{} of the files are {how}", restored.files)?;
+    writeln!(out, "{} {how}", files(restored.files))?;
     if restored.conversation {
         writeln!(
             out,
@@ -212,6 +231,14 @@ fn report(restored: &Restored, cleared: bool, out: &mut dyn Write) -> io::Result
     }
     name_copies(&restored.set_aside, out)?;
     name(&restored.left_alone, out)
+}
+
+/// So many files, and the verb.
+fn files(count: u32) -> String {
+    match count {
+        1 => "1 file is".to_owned(),
+        count => format!("{count} files are"),
+    }
 }
 
 /// Names what somebody else may have changed.
@@ -249,4 +276,43 @@ fn name(left_alone: &[LeftAlone], out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "left alone: {}: {}", left.path, left.reason)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bezel_rewind_contract::Point;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_named_by_its_id_or_the_beginning_or_end_of_it() {
+        let point = |id: &str| Point {
+            message: EntryId::new(id),
+            text: String::new(),
+            at: 0,
+            files: 0,
+            files_since: 0,
+            problem: None,
+        };
+        let state = RewindState {
+            points: ["ab1", "ab2", "b2"].map(point).to_vec(),
+            ..RewindState::default()
+        };
+        let id = |part: &str| meant(&state, part).map(|id| id.to_string()).ok();
+        for (part, expected) in [
+            ("ab1", Some("ab1")),
+            ("1", Some("ab1")),
+            ("ab2", Some("ab2")),
+            ("b2", Some("b2")),
+            ("2", None),
+            ("ab", None),
+            // The session says that there is none.
+            ("zz", Some("zz")),
+            ("", Some("")),
+        ] {
+            assert_eq!(id(part).as_deref(), expected, "{part}");
+        }
+        assert_eq!(files(1), "1 file is");
+        assert_eq!(files(2), "2 files are");
+    }
 }

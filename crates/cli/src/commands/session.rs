@@ -284,6 +284,15 @@ fn list(sessions: &[SessionSummary], out: &mut dyn Write) -> io::Result<()> {
             Some(_) => "  (archived)",
             None => "",
         };
+        // The end of an id is enough to name a session.
+        let begun = session
+            .parent_id
+            .as_ref()
+            .map_or_else(String::new, |parent| {
+                let parent = parent.as_str();
+                let end = parent.len().saturating_sub(8);
+                format!("  (begun by {})", parent.get(end..).unwrap_or(parent))
+            });
         let updated = session
             .updated_at
             .get(..16)
@@ -291,7 +300,7 @@ fn list(sessions: &[SessionSummary], out: &mut dyn Write) -> io::Result<()> {
             .replace('T', " ");
         writeln!(
             out,
-            "{}  {updated}  {status:<11}  {}  {}{model}{archived}",
+            "{}  {updated}  {status:<11}  {}  {}{model}{begun}{archived}",
             session.session_id,
             session.workspace_name,
             plain_line(title)

@@ -96,6 +96,9 @@ async fn a_call_waits_for_permission_and_runs_once_it_is_given_from_elsewhere() 
         "touch made.txt"
     );
     assert_eq!(waiting["questions"], json!([]));
+    // Who takes it for a question is told what it is.
+    home.run(&["session", "answer", &session, "--option", "1"])
+        .failed(2, &format!("`bezel session permit {session} --reply once`"));
     permit(&home, &session, &["--reply", "always"]).succeeded();
     let waiting = home.run(&["session", "pending", &session]);
     assert_eq!(waiting.succeeded().stdout, "Nothing is asked\n");

@@ -358,7 +358,7 @@ async fn what_a_person_does_during_a_turn_stays_and_its_turn_is_listed_at_once()
     let message = listed["points"][0]["message"].as_str().unwrap();
     let staged = home.run(&["session", "rewind", &id, "--to", message]);
     let told = &staged.succeeded().stdout;
-    assert!(told.contains("4 of the files are as before"), "{told}");
+    assert!(told.contains("4 files are as before"), "{told}");
     assert!(
         told.contains("changed while a command ran") && told.contains(": b.txt, gone.txt"),
         "{told}"

@@ -114,6 +114,16 @@ async fn a_worker_that_dies_while_a_subagent_works_goes_on_with_the_same_one() {
         .collect();
     assert_eq!(children.len(), 1, "{children:#?}");
     assert_eq!(children[0]["session_id"], child);
+    // In the list for people a child says whose it is.
+    let parent = children[0]["parent_id"].as_str().unwrap();
+    let begun = format!("(begun by {})", &parent[parent.len() - 8..]);
+    let listed = home.run(&["session", "list", "--children"]);
+    let marked = listed
+        .succeeded()
+        .stdout
+        .lines()
+        .filter(|line| line.contains(&begun));
+    assert_eq!(marked.count(), 1, "{listed:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,7 +45,7 @@ pub enum ImportError {
     },
     /// It is nothing that is known here.
     #[error(
-        "{path} is no session that Bezel knows: it takes its own exports, and session files of pi, Claude Code and Codex"
+        "{path} is no session that Bezel knows: it takes its own `.bezel` files (a jsonl or Markdown export is for reading), and session files of pi, Claude Code and Codex"
     )]
     Unrecognised {
         /// The file.

@@ -34,7 +34,7 @@ pub enum SelectError {
     #[error("there is no session {0}; `bezel session list --all` shows what there is")]
     Unknown(String),
     /// Several ids begin or end so.
-    #[error("{part} is part of the ids of {} sessions; write more of the id, its end differs soonest: {}", ids.len(), ids.join(", "))]
+    #[error("{part} is part of the ids of {} sessions; write more of the id, its end differs soonest: {}", ids.len(), some(ids))]
     Ambiguous {
         /// As it was given.
         part: String,
@@ -47,6 +47,18 @@ pub enum SelectError {
     /// The server refused.
     #[error(transparent)]
     Call(#[from] CallError<SessionError>),
+}
+
+/// So many candidates are named.
+const NAMED: usize = 5;
+
+fn some(ids: &[String]) -> String {
+    let named = ids.iter().take(NAMED).map(String::as_str);
+    let named = named.collect::<Vec<_>>().join(", ");
+    match ids.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named}, and {more} more"),
+    }
 }
 
 /// The session whose id begins or ends with `part`, archived or not.
@@ -121,5 +133,25 @@ pub(crate) async fn choose(
             };
             Ok((management.create(cx, options).await?, true))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_sessions_that_may_be_meant_a_few_are_named() {
+        let ids = |count: u32| (0..count).map(|number| format!("a{number}")).collect();
+        let told = |count| {
+            let part = "a".to_owned();
+            SelectError::Ambiguous {
+                part,
+                ids: ids(count),
+            }
+            .to_string()
+        };
+        assert!(told(2).contains("2 sessions") && told(2).ends_with("a0, a1"));
+        assert!(told(20).contains("20 sessions") && told(20).ends_with("a4, and 15 more"));
     }
 }

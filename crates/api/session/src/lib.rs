@@ -4,6 +4,8 @@
 //! proxy, but scoped. Hooks and event subscriptions end with the facet. The host keeps what would break
 //! composition: closing the session, raw writes, storage, id generation, whole-registry setters, exposure.
 //!
+//! `docs/plugins.md` of the repository has a whole facet with a tool, a hook and a setting.
+//!
 //! Everything here is a concrete handle over a backend that only hosts and test kits implement.
 //!
 //! ```

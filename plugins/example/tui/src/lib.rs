@@ -66,6 +66,11 @@ fn report(list: &TodoList) -> String {
     todos.collect()
 }
 
+/// A first plugin, for whoever writes one: every snippet of it is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/plugins.md")]
+pub struct FirstPlugin;
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -1,13 +1,15 @@
 //! What can go wrong, with what to do about it.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use bezel_cli::embed::{EmbedError, JoinError, PathsError};
 use bezel_host_headless::PermissionAsked;
 use bezel_session_types::SessionId;
 
-/// Why Bezel did not do what the program asked for.
-#[derive(Debug, thiserror::Error)]
+/// Why Bezel did not do what the program asked for. Its `Debug` is its text: a `main` that returns it tells a person
+/// what to do.
+#[derive(thiserror::Error)]
 pub enum Error {
     /// The configuration is wrong, or another instance has the home, or the disk does not take it.
     #[error(transparent)]
@@ -40,6 +42,12 @@ pub enum Error {
     /// A prompt was not answered.
     #[error(transparent)]
     Prompt(#[from] PromptError),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
 }
 
 impl From<JoinError> for Error {
@@ -128,4 +136,16 @@ fn listed(asked: &[PermissionAsked]) -> String {
         format!("{action} `{resource}`: {reason}")
     });
     each.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_main_prints_of_an_error_is_its_text() {
+        let error = Error::Connection("they were stopped".into());
+        let told = "the hosts of this program cannot be reached: they were stopped";
+        assert_eq!(format!("{error:?}"), told);
+    }
 }

@@ -167,6 +167,8 @@ async fn the_agent_that_is_named_when_the_interface_opens_is_the_new_sessions_he
     let mut here = Terminal::open(&home, &["--agent", "plan"]);
     here.wait_for("Ask for a change");
     assert_eq!(agent_of_the_session(&home), "plan");
+    // It has the session that it made, and takes it along: nothing was said in it.
+    here.wait_for("m plan");
     assert_eq!(here.leave(), 0);
     home.run(&["server", "stop"]).succeeded();
     let (serving, away) = (Serving::start(&home, ANYWHERE), Home::new());

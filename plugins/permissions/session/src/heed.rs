@@ -18,9 +18,14 @@ impl Verdict {
             (_, Evaluation::Deny(reason)) => Verdict::Deny(format!("Not run: {reason}.")),
             (Verdict::Ask { unsure: false, .. }, Evaluation::Allow) => Verdict::Allow,
             (verdict, Evaluation::Ask(reason)) => {
-                let (mut asked, unsure) = match verdict {
-                    Verdict::Ask { asked, unsure, .. } => (asked, unsure),
-                    _ => (Vec::new(), false),
+                let (mut asked, leads, unsure) = match verdict {
+                    Verdict::Ask {
+                        asked,
+                        leads,
+                        unsure,
+                        ..
+                    } => (asked, leads, unsure),
+                    _ => (Vec::new(), Vec::new(), false),
                 };
                 asked.push(Asked {
                     action: tool.to_owned(),
@@ -30,6 +35,7 @@ impl Verdict {
                 Verdict::Ask {
                     asked,
                     covers: Vec::new(),
+                    leads,
                     unsure,
                 }
             }

@@ -71,6 +71,7 @@ impl Place {
             tool: "tool".into(),
             arguments: Arc::new(Value::Null),
             accesses: None,
+            evaluation: Evaluation::Nothing,
         };
         self.desk.before_call(&Context::background(), &call).await;
     }

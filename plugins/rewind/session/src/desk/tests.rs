@@ -71,7 +71,7 @@ impl Place {
             tool: "tool".into(),
             arguments: Arc::new(Value::Null),
             accesses: None,
-            evaluation: Evaluation::Nothing,
+            evaluation: bezel_api_session::Evaluation::Nothing,
         };
         self.desk.before_call(&Context::background(), &call).await;
     }

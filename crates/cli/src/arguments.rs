@@ -298,6 +298,20 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the model is given of a session's conversation
+    ///
+    /// From the newest compaction on. Starts nothing.
+    Context {
+        /// The session's id, or the beginning or end of one
+        id: String,
+        /// Show all that it would be sent now: system prompt, tools, conversation, options, as JSON. The session's
+        /// process makes it, and is started for it
+        #[arg(long)]
+        request: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Give a session another title
     Rename {
         /// The session's id, or the beginning or end of one

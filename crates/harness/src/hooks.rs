@@ -113,6 +113,8 @@ pub struct PendingRequest {
     pub messages: Arc<[Arc<Message>]>,
     /// How to answer.
     pub options: RequestOptions,
+    /// Whether somebody only wants to see it: it is not sent, and belongs to no operation that there is.
+    pub preview: bool,
 }
 
 /// What a hook before a request changes.
@@ -277,6 +279,17 @@ pub(crate) struct HookFailure {
     pub(crate) registrant: Arc<str>,
     pub(crate) hook: &'static str,
     pub(crate) message: String,
+}
+
+impl std::fmt::Display for HookFailure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let HookFailure {
+            registrant,
+            hook,
+            message,
+        } = self;
+        write!(formatter, "{hook} of `{registrant}`: {message}")
+    }
 }
 
 impl<In: 'static, Out: 'static> Chain<In, Out> {

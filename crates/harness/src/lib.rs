@@ -18,6 +18,7 @@ mod hooks;
 mod lane;
 mod memos;
 mod navigation;
+mod next_request;
 mod operation;
 mod recovery;
 mod request;
@@ -50,6 +51,7 @@ pub use hooks::{
 };
 pub use lane::{AbortError, CompactError, Lane, LaneOutcome, ResumeError, Resumed};
 pub use navigation::{Departure, NavigateError, NavigateRequest};
+pub use next_request::NextRequestError;
 pub use requests::{
     ChannelError, ChannelId, PendingRequests, RequestChannel, SubmitError, WaitError,
 };

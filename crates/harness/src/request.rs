@@ -5,18 +5,18 @@ use std::sync::Arc;
 use bezel_context::{Context, span};
 use bezel_session_types::{
     AssistantContent, AssistantMessage, CompactionReason, EntryId, InvocationId, Message,
-    ModelRequest, ModelSpec, ProviderError, ProviderErrorKind, RequestOptions, RunOutcome,
-    RunPhase, StopReason, ToolChoice, Usage,
+    ModelRequest, ModelSpec, ProviderError, ProviderErrorKind, RunOutcome, RunPhase, StopReason,
+    ToolChoice, Usage,
 };
 use bezel_store::UsageRow;
 use tracing::Instrument as _;
 
 use crate::answer::LiveMessage;
-use crate::context::{assemble, complete};
+use crate::context::assemble;
 use crate::coordinator::Stop;
 use crate::events::EventKind;
-use crate::harness::{ResolvedModel, SystemPromptSubject};
-use crate::hooks::{PendingAnswer, PendingRequest};
+use crate::harness::ResolvedModel;
+use crate::hooks::PendingAnswer;
 use crate::lane::now;
 use crate::operation::{Call, CallPhase, Operation, OperationKind, Phase, partial_key};
 use crate::retry::{code, wait_before};
@@ -141,52 +141,18 @@ impl Run {
             let text = Arc::clone(&cached.text);
             return Ok((model, text));
         }
-        let Some(prompt) = session.system_prompt() else {
-            return Ok((model, "".into()));
-        };
-        let subject = SystemPromptSubject {
-            lane: (*self.lane.core.name).clone(),
+        let built = self.lane.build_system(&self.cx, &model.spec.model, &tools);
+        let text = built.await?;
+        self.system = Some(CachedSystem {
             model: model.spec.model.clone(),
-            tools: Arc::clone(&tools),
-        };
-        match self.cx.run(prompt.build(&self.cx, subject)).await {
-            Ok(Ok(text)) => {
-                let model_ref = model.spec.model.clone();
-                self.system = Some(CachedSystem {
-                    model: model_ref,
-                    tools,
-                    text: Arc::clone(&text),
-                });
-                Ok((model, text))
-            }
-            Ok(Err(error)) => Err(Refused::Failed {
-                code: "system_prompt",
-                message: error.to_string(),
-            }),
-            Err(_) => Err(Refused::Aborted),
-        }
+            tools,
+            text: Arc::clone(&text),
+        });
+        Ok((model, text))
     }
 
     pub(crate) async fn resolve_model(&self) -> Result<ResolvedModel, Refused> {
-        let Some(source) = self.lane.session.model_source() else {
-            let message = "no model is configured: choose one".to_owned();
-            return Err(Refused::Failed {
-                code: "model.none",
-                message,
-            });
-        };
-        match self
-            .cx
-            .run(source.resolve(&self.cx, &self.lane.core.name))
-            .await
-        {
-            Ok(Ok(model)) => Ok(model),
-            Ok(Err(error)) => Err(Refused::Failed {
-                code: error.code,
-                message: error.message,
-            }),
-            Err(_) => Err(Refused::Aborted),
-        }
+        self.lane.resolve_model(&self.cx).await
     }
 
     pub(crate) fn refuse(&self, refused: Refused) -> StepResult {
@@ -205,38 +171,13 @@ impl Run {
         system: Arc<str>,
         messages: Arc<[Arc<Message>]>,
     ) -> ModelRequest {
-        let session = &self.lane.session;
-        let mut pending = PendingRequest {
-            lane: (*self.lane.core.name).clone(),
-            operation_id: operation.id.clone(),
-            step,
-            model: model.spec.model.clone(),
-            system,
-            messages,
-            options: RequestOptions {
-                thinking: if model.spec.reasoning {
-                    model.thinking
-                } else {
-                    Default::default()
-                },
-                max_output: Some(model.spec.max_output).filter(|tokens| *tokens > 0),
-                cache_key: Some(session.id.as_str().into()),
-                tool_choice: ToolChoice::Auto,
-            },
-        };
-        for hook in session.hooks.before_request.registered() {
-            let deadline = Some(session.config.hook_deadline);
-            match hook.call(&self.cx, deadline, pending.clone()).await {
-                Ok(patch) => {
-                    pending.system = patch.system.unwrap_or(pending.system);
-                    pending.options = patch.options.unwrap_or(pending.options);
-                    if let Some(messages) = patch.messages {
-                        pending.messages = complete(messages.to_vec()).into();
-                    }
-                }
-                Err(failure) => self.report(failure),
-            }
-        }
+        let pending = self
+            .lane
+            .draft_request(&operation.id, step, model, system, messages);
+        let (pending, failures) = self.lane.patched(&self.cx, pending).await;
+        failures
+            .into_iter()
+            .for_each(|failure| self.report(failure));
         ModelRequest {
             model: pending.model,
             system: pending.system,

@@ -33,7 +33,10 @@ pub use provider::{
     ModelEvent, ModelRequest, ModelStream, Provider, ProviderError, ProviderErrorKind,
     RequestOptions, ToolChoice, ToolDefinition,
 };
-pub use reading::{HistoryPage, HistoryRange, JournalFact, JournalGap, JournalPage, ModelView};
+pub use reading::{
+    HistoryPage, HistoryRange, JournalFact, JournalGap, JournalPage, ModelView, NextRequest,
+    PromptSection,
+};
 pub use request::{PendingRequest, SubmitOutcome};
 pub use run::{Delivery, QueuedMessage, RunOutcome, RunPhase, RunState};
 pub use tool::{

@@ -6,6 +6,8 @@ use std::time::Duration;
 use bezel_context::Context;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Message, ModelRef, StopReason, ThinkingLevel, ToolCall, Usage};
@@ -40,20 +42,24 @@ pub struct ModelRequest {
 }
 
 /// How to answer a request.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestOptions {
     /// How much to reason.
     pub thinking: ThinkingLevel,
     /// Output limit in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
     /// Stable key of the conversation, for providers that route by it to a warm cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<Arc<str>>,
     /// Whether tools may be called.
+    #[serde(default)]
     pub tool_choice: ToolChoice,
 }
 
 /// Whether an answer may call tools.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// The model decides.
     #[default]
@@ -64,7 +70,7 @@ pub enum ToolChoice {
 }
 
 /// A tool as a model sees it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolDefinition {
     /// The name to call it by.
     pub name: Arc<str>,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Entry, EntryId, Message};
+use crate::{Entry, EntryId, Message, ModelRef, RequestOptions, ToolDefinition};
 
 /// What the model would be given of a conversation: the messages alone. System prompt, tools and what hooks
 /// change are the session's process's to say.
@@ -20,6 +20,48 @@ pub struct ModelView {
     pub compaction: Option<EntryId>,
     /// Oldest first. Every tool call has its result, right after the answer that made it.
     pub messages: Vec<Arc<Message>>,
+}
+
+/// What the model would be sent now, whole, as the process of the session makes it: the messages of a [`ModelView`],
+/// with system prompt and tools, after the hooks that change requests. Nothing of how a provider is reached is in
+/// it: no key, no header, no address.
+///
+/// Messages that wait are not in it, nor what enters with a run's first request: they are in the tree, and so in
+/// here, once they are delivered. Where a request would be preceded by a compaction, this is what it would be
+/// without.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextRequest {
+    /// The entry that a run would go on from; none before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tip: Option<EntryId>,
+    /// Which model.
+    pub model: ModelRef,
+    /// The system prompt as it would be sent.
+    pub system: Arc<str>,
+    /// What the system prompt was put together from, in order, before any hook changed it. Empty where the engine
+    /// does not keep its parts apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<PromptSection>,
+    /// The tools that it would be offered.
+    pub tools: Arc<[ToolDefinition]>,
+    /// The conversation, oldest first.
+    pub messages: Arc<[Arc<Message>]>,
+    /// How it would be asked to answer.
+    pub options: RequestOptions,
+    /// The hooks that failed on it and were passed over, as a request would pass over them: whose, which, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<String>,
+}
+
+/// A part of a system prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PromptSection {
+    /// Its name, by which others replace it.
+    pub name: String,
+    /// The plugin that wrote it.
+    pub plugin: String,
+    /// What it says.
+    pub text: String,
 }
 
 /// Which stretch of a session's active path to read: the newest entries, where neither end is named.

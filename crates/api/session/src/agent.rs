@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bezel_context::{Cancelled, Context, WorkspaceId};
 use bezel_session_types::{
-    CommandId, Cost, Delivery, Entry, EntryId, LaneName, ModelRef, OperationId, QueuedMessage,
-    RunOutcome, RunState, SessionId, ThinkingLevel, Usage, UserMessage,
+    CommandId, Cost, Delivery, Entry, EntryId, LaneName, ModelRef, NextRequest, OperationId,
+    QueuedMessage, RunOutcome, RunState, SessionId, ThinkingLevel, Usage, UserMessage,
 };
 use tokio::sync::watch;
 
@@ -120,10 +120,13 @@ pub enum LaneError {
     /// The wait was cancelled; the operation goes on.
     #[error("the wait was cancelled")]
     Cancelled,
+    /// It cannot be done as things are.
+    #[error("{0}")]
+    Refused(String),
     /// The engine of this session cannot do it.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// The session could not be written.
+    /// The session could not be read or written.
     #[error("{0}")]
     Storage(String),
 }
@@ -318,6 +321,14 @@ impl Lane {
     /// Waits until the operation has ended. Starts nothing.
     pub async fn wait(&self, cx: &Context, operation: &OperationId) -> Result<Outcome, LaneError> {
         self.0.wait(cx, operation).await
+    }
+
+    /// What the model would be sent if it were asked now: system prompt, tools, conversation, options. Nothing is
+    /// sent and nothing written; the hooks before a request are called with [`RequestDraft::preview`] set.
+    ///
+    /// [`RequestDraft::preview`]: crate::RequestDraft::preview
+    pub async fn next_request(&self, cx: &Context) -> Result<NextRequest, LaneError> {
+        self.0.next_request(cx).await
     }
 
     /// What the lane does, now and from now on.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bezel_context::Context;
 use bezel_rpc::Remote;
 use bezel_session_types::{
-    CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, OperationId,
-    PendingRequest, QueuedMessage, RunState, SessionId, SubmitOutcome, ThinkingLevel, UserMessage,
+    CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, NextRequest,
+    OperationId, PendingRequest, QueuedMessage, RunState, SessionId, SubmitOutcome, ThinkingLevel,
+    UserMessage,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -284,6 +285,14 @@ pub trait LaneBackend: Send + Sync {
         cx: &'a Context,
         operation: &'a OperationId,
     ) -> BoxFuture<'a, Result<Outcome, LaneError>>;
+    /// See [`crate::Lane::next_request`].
+    fn next_request<'a>(
+        &'a self,
+        _cx: &'a Context,
+    ) -> BoxFuture<'a, Result<NextRequest, LaneError>> {
+        let lacking = self.capabilities().lacking(Capability::ShowRequest);
+        async move { Err(lacking.into()) }.boxed()
+    }
     /// See [`crate::Lane::activity`].
     fn activity(&self) -> watch::Receiver<RunState>;
     /// See [`crate::Lane::queue`].

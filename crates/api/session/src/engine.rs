@@ -92,11 +92,13 @@ pub enum Capability {
     DurableRequests,
     /// Files put back to what they were before a turn.
     Revert,
+    /// Saying what the model would be sent.
+    ShowRequest,
 }
 
 impl Capability {
     /// All there are.
-    pub const ALL: [Capability; 7] = [
+    pub const ALL: [Capability; 8] = [
         Capability::Steer,
         Capability::Navigate,
         Capability::Fork,
@@ -104,6 +106,7 @@ impl Capability {
         Capability::Hooks,
         Capability::DurableRequests,
         Capability::Revert,
+        Capability::ShowRequest,
     ];
 
     /// As contracts and configuration spell it.
@@ -116,6 +119,7 @@ impl Capability {
             Capability::Hooks => "hooks",
             Capability::DurableRequests => "durable-requests",
             Capability::Revert => "revert",
+            Capability::ShowRequest => "show-request",
         }
     }
 }

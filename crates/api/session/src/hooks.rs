@@ -100,6 +100,9 @@ pub struct RequestDraft {
     pub messages: Vec<Arc<Message>>,
     /// How to answer.
     pub options: RequestOptions,
+    /// Whether somebody only wants to see what the model would be sent ([`crate::Lane::next_request`]): a hook that
+    /// also counts, records or asks does not do so for it, and changes it as it would change one that is sent.
+    pub preview: bool,
 }
 
 /// A pass over an operation that is about to begin.

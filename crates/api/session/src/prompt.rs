@@ -1,6 +1,7 @@
 //! The system prompt as ordered sections.
 
 use bezel_plugin::{Draft, DraftError, Names, PluginId, Problem};
+use bezel_session_types::PromptSection;
 
 /// The system prompt under construction.
 pub struct PromptDraft(Names<String>);
@@ -10,6 +11,8 @@ pub struct PromptDraft(Names<String>);
 pub struct SystemPrompt {
     /// All sections, separated by blank lines.
     pub text: String,
+    /// The sections, in order; none is blank.
+    pub sections: Vec<PromptSection>,
 }
 
 impl PromptDraft {
@@ -41,10 +44,18 @@ impl Draft for PromptDraft {
     }
 
     fn finish(self, problems: &mut Vec<Problem>) -> Result<SystemPrompt, DraftError> {
-        let sections = self.0.finish(problems).map(|(_, named)| named.value);
-        let sections: Vec<String> = sections.filter(|text| !text.trim().is_empty()).collect();
+        let sections = self.0.finish(problems).map(|(name, named)| PromptSection {
+            name,
+            plugin: named.plugin.to_string(),
+            text: named.value,
+        });
+        let sections: Vec<PromptSection> = sections
+            .filter(|section| !section.text.trim().is_empty())
+            .collect();
+        let texts: Vec<&str> = sections.iter().map(|section| &*section.text).collect();
         Ok(SystemPrompt {
-            text: sections.join("\n\n"),
+            text: texts.join("\n\n"),
+            sections,
         })
     }
 }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use bezel_context::Context;
 use bezel_rpc::{ConnectionState, Remote, State};
 use bezel_session_types::{
-    CommandId, Delivery, Entry, EntryBody, Message, OperationId, SessionId, UserMessage,
+    CommandId, Delivery, Entry, EntryBody, Message, NextRequest, OperationId, SessionId,
+    UserMessage,
 };
 use bezel_sessions_contract::{
     SessionChildrenClient, SessionDirectoryClient, SessionManagementClient,
@@ -214,6 +215,15 @@ impl Sessions {
     pub async fn lane(&self, cx: &Context, session_id: &SessionId) -> Result<Lane, SessionsError> {
         let agent = self.tree.ensure(cx, &self.own, session_id).await?;
         Ok(Lane(agent.main()))
+    }
+
+    /// What the model would be sent in a session of this tree now, which is taken up where it is not.
+    pub async fn next_request(
+        &self,
+        cx: &Context,
+        session_id: &SessionId,
+    ) -> Result<NextRequest, SessionsError> {
+        Ok(self.lane(cx, session_id).await?.next_request(cx).await?)
     }
 
     /// The services of a hosted session, as a presentation that has it open uses them; none where it is not

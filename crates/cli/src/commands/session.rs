@@ -1,6 +1,7 @@
 //! `bezel session`: list, show, rename, archive, fork, answer, delete; export, import, check and size are in [`files`],
-//! going back in [`rewind`].
+//! going back in [`rewind`], what the model is given in [`context`].
 
+mod context;
 mod files;
 
 use std::io::{self, Write};
@@ -103,6 +104,13 @@ async fn act(
                 )?;
             } else {
                 show(&session, &messages, &mut out)?;
+            }
+        }
+        SessionCommand::Context { id, request, json } => {
+            let session = found(cx, link, &id).await?;
+            match request {
+                true => context::request(cx, link, environment, &session, &mut out).await?,
+                false => context::show(cx, link, &session, json, &mut out).await?,
             }
         }
         SessionCommand::Rename { id, title, json } => {
@@ -317,39 +325,43 @@ fn show(session: &SessionSummary, messages: &[Message], out: &mut dyn Write) -> 
         session.workspace_name,
         plain_line(&session.title)
     )?;
-    for message in messages {
-        writeln!(out)?;
-        match message {
-            Message::User(user) => {
-                let text = plain_text(&user.to_text());
-                writeln!(out, "> {}", text.replace('\n', "\n> "))?
-            }
-            Message::Assistant(answer) => {
-                for part in &answer.content {
-                    match part {
-                        AssistantContent::Text { text } => writeln!(out, "{}", plain_text(text))?,
-                        AssistantContent::Thinking { .. } => {}
-                        AssistantContent::ToolCall(call) => {
-                            let line = format!("· {} {}", call.name, call.arguments);
-                            writeln!(out, "{}", plain_line(&line))?
-                        }
+    messages
+        .iter()
+        .try_for_each(|message| show_message(message, out))
+}
+
+fn show_message(message: &Message, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    match message {
+        Message::User(user) => {
+            let text = plain_text(&user.to_text());
+            writeln!(out, "> {}", text.replace('\n', "\n> "))?
+        }
+        Message::Assistant(answer) => {
+            for part in &answer.content {
+                match part {
+                    AssistantContent::Text { text } => writeln!(out, "{}", plain_text(text))?,
+                    AssistantContent::Thinking { .. } => {}
+                    AssistantContent::ToolCall(call) => {
+                        let line = format!("· {} {}", call.name, call.arguments);
+                        writeln!(out, "{}", plain_line(&line))?
                     }
                 }
-                if let Some(error) = &answer.error {
-                    writeln!(out, "error: {}", plain_text(error))?;
-                }
             }
-            Message::ToolResult(result) => {
-                let failed = if result.is_error { " failed" } else { "" };
-                writeln!(out, "· {}{failed}:", plain_line(&result.tool))?;
-                for part in &result.content {
-                    match part {
-                        ResultContent::Text { text } => {
-                            let text = plain_text(text.trim_end());
-                            writeln!(out, "  {}", text.replace('\n', "\n  "))?
-                        }
-                        ResultContent::Image(image) => writeln!(out, "  ({})", image.media_type)?,
+            if let Some(error) = &answer.error {
+                writeln!(out, "error: {}", plain_text(error))?;
+            }
+        }
+        Message::ToolResult(result) => {
+            let failed = if result.is_error { " failed" } else { "" };
+            writeln!(out, "· {}{failed}:", plain_line(&result.tool))?;
+            for part in &result.content {
+                match part {
+                    ResultContent::Text { text } => {
+                        let text = plain_text(text.trim_end());
+                        writeln!(out, "  {}", text.replace('\n', "\n  "))?
                     }
+                    ResultContent::Image(image) => writeln!(out, "  ({})", image.media_type)?,
                 }
             }
         }

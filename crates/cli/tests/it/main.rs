@@ -8,6 +8,7 @@
 mod agents;
 mod archiving;
 mod configuration;
+mod context;
 mod deaths;
 mod files;
 mod home;

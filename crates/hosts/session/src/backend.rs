@@ -34,6 +34,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities::of(
         Capability::Compact,
         Capability::Hooks,
         Capability::DurableRequests,
+        Capability::ShowRequest,
     ],
 );
 

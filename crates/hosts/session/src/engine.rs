@@ -51,7 +51,7 @@ fn open(start: EngineStart, config: HarnessConfig) -> Result<Arc<HostAgent>, Eng
     .map_err(EngineError::new)?;
     let models = Arc::new(Models::new(providers));
     harness.set_model_source(Arc::clone(&models) as Arc<dyn bezel_harness::ModelSource>);
-    harness.set_system_prompt(Arc::new(Prompt(prompt)));
+    harness.set_system_prompt(Arc::new(Prompt(prompt.clone())));
     let bus = Arc::new(Bus::default());
     spawner.spawn(
         "session events",
@@ -60,6 +60,7 @@ fn open(start: EngineStart, config: HarnessConfig) -> Result<Arc<HostAgent>, Eng
     let main = Arc::new(HostLane {
         lane: harness.main(),
         models,
+        prompt,
         queue: follow_queue(&harness, &spawner),
     });
     Ok(Arc::new(HostAgent {

@@ -102,6 +102,7 @@ pub(crate) fn register(harness: &Harness, plugin: &str, hook: AnyHook) -> HookGu
                         system: request.system.to_string(),
                         messages: request.messages.to_vec(),
                         options: request.options,
+                        preview: request.preview,
                     },
                 );
                 async move {

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use bezel_api_session::backend::LaneBackend;
 use bezel_api_session::{
     Admission, Capabilities, Departure, LaneError, Navigation, NavigationError, Outcome,
-    PromptError,
+    PromptDraft, PromptError,
 };
 use bezel_context::Context;
 use bezel_harness::{
     AbortError, CompactError, EditError, EventKind, Lane, NavigateError, NavigateRequest,
-    PromptRequest, ResumeError, Resumed,
+    NextRequestError, PromptRequest, ResumeError, Resumed,
 };
+use bezel_plugin::Registry;
 use bezel_session_types::{
-    CommandId, Delivery, EntryId, ModelRef, OperationId, QueuedMessage, RunState, ThinkingLevel,
-    UserMessage,
+    CommandId, Delivery, EntryId, ModelRef, NextRequest, OperationId, QueuedMessage, RunState,
+    ThinkingLevel, UserMessage,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -27,6 +28,7 @@ use crate::sources::Models;
 pub(crate) struct HostLane {
     pub(crate) lane: Lane,
     pub(crate) models: Arc<Models>,
+    pub(crate) prompt: Registry<PromptDraft>,
     pub(crate) queue: watch::Receiver<Arc<[QueuedMessage]>>,
 }
 
@@ -226,6 +228,25 @@ impl LaneBackend for HostLane {
                 Err(LaneError::Storage("the session was closed".into()))
             };
             cx.run(ended).await.unwrap_or(Err(LaneError::Cancelled))
+        }
+        .boxed()
+    }
+
+    fn next_request<'a>(
+        &'a self,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<NextRequest, LaneError>> {
+        async move {
+            let request = self.lane.next_request(cx).await;
+            let request = request.map_err(|error| match error {
+                NextRequestError::Refused { message, .. } => LaneError::Refused(message),
+                NextRequestError::Cancelled(_) => LaneError::Cancelled,
+                NextRequestError::Storage(_) => LaneError::Storage(error.to_string()),
+            })?;
+            Ok(NextRequest {
+                sections: self.prompt.current().sections.clone(),
+                ..request
+            })
         }
         .boxed()
     }

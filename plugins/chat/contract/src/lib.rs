@@ -4,14 +4,14 @@
 //! [`Chat::request_abort`] is durable too; dropping the call of `wait` ends only that wait.
 
 use bezel_rpc::{Context, State, service};
-use bezel_session_types::{CommandId, EntryId, OperationId};
+use bezel_session_types::{CommandId, EntryId, NextRequest, OperationId};
 
 pub use bezel_session_types::{Delivery, PromptPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One session's conversation, as a presentation drives it.
-#[service("chat", version = "1.1")]
+#[service("chat", version = "1.2")]
 pub trait Chat {
     /// What runs and what waits.
     fn state(&self) -> State<ChatState>;
@@ -63,6 +63,12 @@ pub trait Chat {
     /// Waits until nothing runs and nothing follows. Starts nothing.
     #[scope(read)]
     async fn wait_idle(&self, cx: &Context) -> Result<(), ChatError>;
+
+    /// What the model would be sent if it were asked now: system prompt, tools, conversation, options, as the
+    /// session's plugins make them. Sends nothing, writes nothing, and holds no key and no header. What of the
+    /// conversation it takes up, `session-directory` says without the session's process.
+    #[scope(read)]
+    async fn next_request(&self, cx: &Context) -> Result<NextRequest, ChatError>;
 }
 
 /// A message for the agent.
@@ -120,7 +126,8 @@ pub struct ChatState {
 pub struct Engine {
     /// Its name.
     pub name: String,
-    /// `steer`, `navigate`, `fork`, `compact`, `hooks`, `durable-requests`, `revert`: those that it has.
+    /// `steer`, `navigate`, `fork`, `compact`, `hooks`, `durable-requests`, `revert`, `show-request`: those that it
+    /// has.
     pub capabilities: Vec<String>,
 }
 
@@ -243,7 +250,7 @@ pub enum ChatError {
         /// Which.
         operation_id: OperationId,
     },
-    /// The message cannot be changed so.
+    /// It cannot be done as things are, or the message not be changed so.
     #[error("{message}")]
     Refused {
         /// What is wrong and what to do.
@@ -255,8 +262,8 @@ pub enum ChatError {
         /// Which engine, and what it lacks.
         message: String,
     },
-    /// The session's database could not be written.
-    #[error("the session could not be written: {message}")]
+    /// The session's database could not be read or written.
+    #[error("the session could not be read or written: {message}")]
     Storage {
         /// What happened and what to do.
         message: String,

@@ -7,7 +7,7 @@ use bezel_chat_contract::{
 };
 use bezel_context::span;
 use bezel_rpc::{Context, State};
-use bezel_session_types::{EntryId, OperationId, UserContent, UserMessage};
+use bezel_session_types::{EntryId, NextRequest, OperationId, UserContent, UserMessage};
 
 use crate::{parts, view};
 
@@ -128,6 +128,10 @@ impl Chat for ChatService {
         let idle = self.lane.wait_idle(cx).await;
         idle.map_err(|_| chat_error(LaneError::Cancelled))
     }
+
+    async fn next_request(&self, cx: &Context) -> Result<NextRequest, ChatError> {
+        self.lane.next_request(cx).await.map_err(chat_error)
+    }
 }
 
 fn reply(result: Result<Admission, PromptError>) -> PromptReply {
@@ -150,6 +154,7 @@ fn reply(result: Result<Admission, PromptError>) -> PromptReply {
 fn chat_error(error: LaneError) -> ChatError {
     match error {
         LaneError::UnknownOperation(operation_id) => ChatError::UnknownOperation { operation_id },
+        LaneError::Refused(message) => ChatError::Refused { message },
         LaneError::Unsupported(_) => ChatError::Unsupported {
             message: error.to_string(),
         },

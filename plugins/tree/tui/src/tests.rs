@@ -138,6 +138,13 @@ impl Chat for FakeChat {
     async fn wait_idle(&self, _cx: &Context) -> Result<(), ChatError> {
         Ok(())
     }
+
+    async fn next_request(
+        &self,
+        _cx: &Context,
+    ) -> Result<bezel_session_types::NextRequest, ChatError> {
+        unreachable!("nobody asks what the model would be sent")
+    }
 }
 
 fn refused() -> PromptReply {

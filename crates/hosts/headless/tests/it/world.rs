@@ -428,6 +428,13 @@ impl Chat for Session {
         Ok(())
     }
 
+    async fn next_request(
+        &self,
+        _cx: &Context,
+    ) -> Result<bezel_session_types::NextRequest, ChatError> {
+        unreachable!("nobody asks what the model would be sent")
+    }
+
     async fn withdraw(&self, _cx: &Context, id: EntryId) -> Result<bool, ChatError> {
         self.withdrawn.lock().unwrap().push(id);
         Ok(self.waits.load(Ordering::Relaxed))

@@ -275,6 +275,9 @@ async fn what_an_engine_lacks_is_refused_by_name_and_can_be_seen_beforehand() {
     assert_eq!(forked, Err(ForkError::Unsupported(lacks(Capability::Fork))));
     let compacted = session.lane.compact(&session.cx, None).await.unwrap_err();
     assert!(compacted.to_string().contains("`compact`"), "{compacted}");
+    let request = session.lane.next_request(&session.cx).await;
+    let lacking = lacks(Capability::ShowRequest);
+    assert_eq!(request.unwrap_err(), LaneError::Unsupported(lacking));
 }
 
 #[tokio::test]
@@ -288,6 +291,7 @@ async fn the_harness_has_what_it_states() {
         Capability::Fork,
         Capability::Compact,
         Capability::DurableRequests,
+        Capability::ShowRequest,
     ] {
         assert!(capabilities.has(capability), "{}", capability.name());
     }

@@ -13,6 +13,7 @@ mod engines;
 mod evaluations;
 mod hooks;
 mod lifecycle;
+mod next_request;
 mod permissions;
 mod projections;
 mod setup;

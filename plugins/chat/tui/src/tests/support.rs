@@ -277,6 +277,13 @@ impl Chat for Fake {
         Ok(())
     }
 
+    async fn next_request(
+        &self,
+        _cx: &Context,
+    ) -> Result<bezel_session_types::NextRequest, ChatError> {
+        unreachable!("nobody asks what the model would be sent")
+    }
+
     async fn withdraw(&self, _cx: &Context, id: EntryId) -> Result<bool, ChatError> {
         let mut taken = false;
         self.0.set(|state| {

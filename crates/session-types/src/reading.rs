@@ -92,9 +92,13 @@ pub struct JournalFact {
     pub seq: u64,
     /// Milliseconds since 1970 by the writer's clock.
     pub created_at: i64,
-    /// What happened: `run_started`, `run_ended` and so on.
+    /// What happened. `entry_added` tells of each entry of the tree: of a message that was delivered, an answer, the
+    /// result of a call, a compaction. `tool_started` and `tool_ended` tell of a call that runs, `run_started` and
+    /// `run_ended` of an operation; there are `prompt_admitted`, `abort_requested`, `request_registered`,
+    /// `request_answered`, `compaction_started`, `navigated`, `label_set` and more.
     pub kind: String,
-    /// The facts, ids for the most part.
+    /// The facts, ids for the most part, and never what was said: `entry` names an entry that
+    /// `session-directory.message` gives, `invocation` a call, whose result is the entry of the same id.
     pub body: Value,
 }
 
@@ -105,15 +109,14 @@ pub struct JournalPage {
     pub events: Vec<JournalFact>,
     /// The cursor that goes on after this page; also the right one to ask again with where nothing follows yet.
     pub next: u64,
-    /// The journal cannot say all that followed the cursor.
+    /// The cursor is no place in this session's life.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<JournalGap>,
 }
 
-/// Something followed the cursor that the journal does not hold: a fork and an imported session begin with
-/// entries that no fact tells of, and a session that came back from a copy may be behind the cursor. Take the
-/// session as it is now (`history`, `context`), then go on at [`JournalPage::next`]: what follows that cursor
-/// was written after the state that is described here.
+/// What followed the cursor cannot be said, for the session is not that far: it came back from a copy, or the cursor
+/// is another session's. Take the session as it is now (`history`, `context`), then go on at
+/// [`JournalPage::next`]: what follows that cursor was written after the state that is described here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JournalGap {
     /// The newest sequence number of the session: [`JournalPage::next`] is the same.

@@ -26,7 +26,7 @@ mod view;
 pub use error::{CommitError, OpenError, ReadError};
 pub use fork::{ForkError, ForkOrigin, ForkScope, fork};
 pub use package::{Package, PackageError, PackageFacts, WriteOutError};
-pub use queries::{JournalBounds, JournalRow, Page, Queries, UsageTotals};
+pub use queries::{JournalRow, Page, Queries, UsageTotals};
 pub use reader::Reader;
 pub use store::Store;
 pub use transaction::{

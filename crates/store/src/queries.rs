@@ -45,15 +45,6 @@ pub struct JournalRow {
     pub body: Value,
 }
 
-/// The ends of what a session's journal covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JournalBounds {
-    /// The place of the oldest event; none in an empty journal.
-    pub oldest: Option<u64>,
-    /// The greatest sequence number of an entry or an event. Neither is ever deleted, so it never falls.
-    pub newest: u64,
-}
-
 /// The ledger, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct UsageTotals {
@@ -376,19 +367,31 @@ impl<'connection> Queries<'connection> {
         )
     }
 
-    /// Where the journal begins and how far the session has come.
-    pub fn journal_bounds(&self) -> Result<JournalBounds, ReadError> {
+    /// Up to `limit` of what happened after sequence number `after`, in order: lifecycle events, and each entry as
+    /// the event `entry_added`, with its id, parent, kind and, of a message, role. An entry is its own fact: it is
+    /// written once, in the commit that it tells of.
+    pub fn happened(&self, after: u64, limit: usize) -> Result<Vec<JournalRow>, ReadError> {
+        self.rows(
+            "SELECT seq, created_at, kind, body, NULL, NULL, NULL FROM journal WHERE seq > ?1
+             UNION ALL
+             SELECT seq, created_at, kind, NULL, id,
+                    (SELECT above.id FROM entries AS above WHERE above.seq = entries.parent),
+                    CASE kind WHEN 'message' THEN body ->> '$.role' END
+             FROM entries WHERE seq > ?1
+             ORDER BY seq LIMIT ?2",
+            params![after as i64, limit as i64],
+            read_happened,
+        )
+    }
+
+    /// How far the session has come: the greatest sequence number of an entry or an event. Neither is ever deleted,
+    /// so it never falls.
+    pub fn newest_seq(&self) -> Result<u64, ReadError> {
         self.one(
-            "SELECT (SELECT min(seq) FROM journal),
-                    max(coalesce((SELECT max(seq) FROM journal), 0),
+            "SELECT max(coalesce((SELECT max(seq) FROM journal), 0),
                         coalesce((SELECT max(seq) FROM entries), 0))",
             [],
-            |row| {
-                Ok(JournalBounds {
-                    oldest: row.get::<_, Option<i64>>(0)?.map(|seq| seq as u64),
-                    newest: row.get::<_, i64>(1)? as u64,
-                })
-            },
+            |row| row.get::<_, i64>(0).map(|seq| seq as u64),
         )
     }
 
@@ -483,6 +486,29 @@ fn read_entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         id: EntryId::new(row.get::<_, String>(1)?),
         parent: row.get::<_, Option<String>>(2)?.map(EntryId::new),
         created_at: row.get(3)?,
+        body,
+    })
+}
+
+fn read_happened(row: &Row<'_>) -> rusqlite::Result<JournalRow> {
+    let entry: Option<String> = row.get(4)?;
+    let kind: String = row.get(2)?;
+    let (kind, body) = match entry {
+        None => (kind, json(row, 3)?),
+        Some(entry) => {
+            let mut body = serde_json::json!({ "entry": entry, "kind": kind });
+            for (name, index) in [("parent", 5), ("role", 6)] {
+                if let Some(text) = row.get::<_, Option<String>>(index)? {
+                    body[name] = text.into();
+                }
+            }
+            ("entry_added".to_owned(), body)
+        }
+    };
+    Ok(JournalRow {
+        seq: row.get::<_, i64>(0)? as u64,
+        created_at: row.get(1)?,
+        kind,
         body,
     })
 }

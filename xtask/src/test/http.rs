@@ -26,6 +26,8 @@ const LEFT_OUT: &[&str] = &[
     "chat_wait_idle",
     "tree_outline",
     "session_directory_events",
+    "session_directory_follow",
+    "session_events",
     "session_management_remove",
     "session_process_renew",
 ];

@@ -139,6 +139,13 @@ impl ManagedSessions {
         self.scope.own(subscription);
     }
 
+    /// Calls `listener` for each session of whose commits its worker tells, from now on until the facet ends. Several
+    /// commits may be told of at once. It must not wait.
+    pub fn on_committed(&self, listener: impl Fn(&SessionId) + Send + Sync + 'static) {
+        let subscription = self.backend.on_committed(Arc::new(listener));
+        self.scope.own(subscription);
+    }
+
     /// The workspace that a directory lies in, if it is registered and within reach.
     pub async fn workspace(
         &self,

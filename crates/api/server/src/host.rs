@@ -21,6 +21,8 @@ use crate::{
 
 /// Called for each change.
 pub type ChangeListener = Arc<dyn Fn(&SessionChange, &Context) + Send + Sync>;
+/// Called for each session that has committed.
+pub type CommitListener = Arc<dyn Fn(&SessionId) + Send + Sync>;
 /// Called for each change of the counts.
 pub type CountsListener = Arc<dyn Fn(ServerCounts) + Send + Sync>;
 /// Ends a subscription when it is dropped.
@@ -46,6 +48,8 @@ pub trait FleetBackend: ReadingBackend {
     fn of_worker(&self, client: &ClientId) -> Option<ManagedSession>;
     /// Subscribes to changes.
     fn on_changed(&self, listener: ChangeListener) -> Subscription;
+    /// Subscribes to commits.
+    fn on_committed(&self, listener: CommitListener) -> Subscription;
     /// The registered workspace of a directory.
     fn workspace(&self, cx: &Context, directory: PathBuf) -> FleetResult<Option<Workspace>>;
     /// The workspace of a directory, registered where it is new.

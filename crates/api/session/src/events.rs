@@ -167,9 +167,15 @@ pub enum EventBody {
         /// What is wrong, with everybody's name in it.
         message: String,
     },
-    /// The journal grew to this sequence number.
+    /// An entry was committed under this sequence number.
     Committed {
         /// The newest.
+        seq: u64,
+    },
+    /// Something was committed, an entry or another fact of the session's life. Told once for several commits where
+    /// they come fast.
+    Journalled {
+        /// The newest sequence number.
         seq: u64,
     },
 }

@@ -14,19 +14,19 @@ use crate::home::{Home, eventually};
 use crate::remote::Serving;
 
 /// One connection to a server.
-struct Asking {
+pub struct Asking {
     stream: BufReader<TcpStream>,
     token: String,
 }
 
 /// What came back; a stream's body is still to be read.
-struct Answer {
-    status: u16,
-    body: Value,
+pub struct Answer {
+    pub status: u16,
+    pub body: Value,
 }
 
 impl Asking {
-    fn of(server: &Serving, token: &str) -> Self {
+    pub fn of(server: &Serving, token: &str) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
@@ -73,21 +73,48 @@ impl Asking {
         }
     }
 
-    fn post(&mut self, path: &str, arguments: &Value) -> Answer {
+    pub fn post(&mut self, path: &str, arguments: &Value) -> Answer {
         let json = "Content-Type: application/json\r\n";
         self.write("POST", path, json, &arguments.to_string());
         self.answer()
     }
 
-    fn get(&mut self, path: &str) -> Answer {
+    pub fn get(&mut self, path: &str) -> Answer {
         self.write("GET", path, "", "");
         self.answer()
     }
 
     /// Begins a stream; its lines are read with [`Asking::data`].
-    fn follow(&mut self, path: &str) {
+    pub fn follow(&mut self, path: &str) {
         self.write("GET", path, "Accept: text/event-stream\r\n", "");
         assert_eq!(self.head(), (200, None));
+    }
+
+    /// A stream that goes on after an event of an earlier one.
+    pub fn resume(&mut self, path: &str, id: &str) {
+        let headers = format!("Accept: text/event-stream\r\nLast-Event-ID: {id}\r\n");
+        self.write("GET", path, &headers, "");
+        assert_eq!(self.head(), (200, None));
+    }
+
+    /// The next event of a stream: its name, its id and its data.
+    pub fn event(&mut self) -> (String, String, Value) {
+        let (mut name, mut id) = (String::new(), String::new());
+        loop {
+            let mut line = String::new();
+            assert_ne!(
+                self.stream.read_line(&mut line).unwrap(),
+                0,
+                "the stream has ended"
+            );
+            let line = line.trim_end();
+            match line.split_once(": ") {
+                Some(("event", rest)) => name = rest.to_owned(),
+                Some(("id", rest)) => id = rest.to_owned(),
+                Some(("data", rest)) => return (name, id, serde_json::from_str(rest).unwrap()),
+                _ => {}
+            }
+        }
     }
 
     /// The data of the next event of a stream, whatever the lengths of its pieces between.
@@ -106,7 +133,7 @@ impl Asking {
     }
 }
 
-fn token(server: &Serving, code: &str) -> String {
+pub fn token(server: &Serving, code: &str) -> String {
     let mut stranger = Asking::of(server, "");
     let paired = stranger.post("/v1/pair", &json!({ "code": code }));
     assert_eq!(paired.status, 200, "{}", paired.body);
@@ -177,7 +204,7 @@ fn ids(transcript: &Value) -> Vec<&str> {
     items.map(|item| item["id"].as_str().unwrap()).collect()
 }
 
-const ANYWHERE: &[&str] = &["--listen", "127.0.0.1:0"];
+pub const ANYWHERE: &[&str] = &["--listen", "127.0.0.1:0"];
 
 #[test]
 fn a_program_pairs_begins_a_session_prompts_follows_and_reads_over_one_connection() {
@@ -243,7 +270,8 @@ fn what_a_server_and_its_sessions_announce_is_what_the_document_lists() {
                 .replace("/v1/sessions/{session_id}/", "s ")
         })
         .filter(|path| !path.starts_with('/'))
-        .map(|path| path.split('/').next().unwrap().to_owned())
+        // One that is no member's leads to no service.
+        .filter_map(|path| Some(path.split_once('/')?.0.to_owned()))
         .collect();
     let token = token(&server, &server.code);
     let mut asking = Asking::of(&server, &token);

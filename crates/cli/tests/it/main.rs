@@ -11,6 +11,7 @@ mod configuration;
 mod context;
 mod deaths;
 mod files;
+mod following;
 mod home;
 mod http;
 mod keys;

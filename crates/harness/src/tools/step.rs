@@ -360,6 +360,15 @@ impl Run {
                     if let Phase::Tools { calls, .. } = &mut operation.phase {
                         calls[call.index].phase = CallPhase::EffectPending { replay_safe };
                     }
+                    step.transaction.journal(
+                        "tool_started",
+                        serde_json::json!({
+                            "lane": *self.lane.core.name,
+                            "operation": operation.id,
+                            "invocation": call.pending.invocation_id,
+                            "tool": call.pending.tool,
+                        }),
+                    );
                     if call.replaced {
                         let key = arguments_key(&call.pending.invocation_id);
                         step.transaction.set_value(key, &*call.pending.arguments);
@@ -409,7 +418,7 @@ impl Run {
         step: &mut Step,
         outcomes: Vec<Settled>,
     ) -> Result<(), Stop> {
-        let turn = operation.turn;
+        let (turn, operation_id) = (operation.turn, operation.id.clone());
         let Phase::Tools { calls, .. } = &mut operation.phase else {
             return Ok(());
         };
@@ -424,6 +433,16 @@ impl Run {
             call.phase = CallPhase::OutcomeReady;
             step.transaction
                 .delete_value(arguments_key(&call.invocation_id));
+            step.transaction.journal(
+                "tool_ended",
+                serde_json::json!({
+                    "lane": *self.lane.core.name,
+                    "operation": operation_id,
+                    "invocation": call.invocation_id,
+                    "tool": call.tool,
+                    "is_error": result.is_error,
+                }),
+            );
             step.before.push(EventKind::ToolEnd {
                 invocation_id: call.invocation_id.clone(),
                 result: Arc::new(result.clone()),
@@ -462,7 +481,6 @@ impl Run {
         }
         if calls.iter().all(|call| call.phase == CallPhase::Completed) {
             operation.phase = Phase::Ready { attempt: 0 };
-            let operation_id = operation.id.clone();
             step.after.push(EventKind::TurnEnd { operation_id, turn });
         }
         Ok(())

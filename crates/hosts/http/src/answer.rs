@@ -179,6 +179,10 @@ impl Problem {
         RpcError::new(ErrorCode::FrameTooLarge, text).into()
     }
 
+    pub(crate) fn error(&self) -> &UnreadError {
+        &self.error
+    }
+
     pub(crate) fn into_response(self) -> Response {
         let body = serde_json::to_vec(&self.error).unwrap_or_else(|error| {
             tracing::error!(%error, "an error has no JSON form");

@@ -7,6 +7,9 @@ use serde::Deserialize;
 
 use crate::answer::Problem;
 
+/// Where a session's life is followed.
+pub(crate) const EVENTS: &str = "/v1/sessions/{session_id}/events";
+
 /// Text that is no document of this host.
 #[derive(Debug, thiserror::Error)]
 #[error("the OpenAPI document cannot be used: {reason}; write it again with BEZEL_BLESS=1")]
@@ -18,6 +21,8 @@ pub struct DocumentError {
 #[derive(Debug)]
 pub(crate) struct Catalogue {
     members: HashMap<(Side, String), HashMap<String, Kind>>,
+    /// Whether a session can be followed.
+    has_events: bool,
 }
 
 /// Who provides a service.
@@ -41,6 +46,10 @@ pub(crate) enum Kind {
 pub(crate) enum Route<'p> {
     Document,
     Pair,
+    /// What happens in a session.
+    Events {
+        session: &'p str,
+    },
     Member {
         /// The session whose service it is; none for the server's own.
         session: Option<&'p str>,
@@ -67,6 +76,7 @@ impl Catalogue {
         let wrong = |reason: String| DocumentError { reason };
         let document: Document =
             serde_json::from_slice(document).map_err(|error| wrong(error.to_string()))?;
+        let has_events = document.paths.contains_key(EVENTS);
         let mut members: HashMap<_, HashMap<_, _>> = HashMap::new();
         for (path, operations) in document.paths {
             let Some(kind) = operations.values().find_map(|operation| operation.kind) else {
@@ -81,7 +91,10 @@ impl Catalogue {
             let of_service = members.entry((side, service.to_owned())).or_default();
             of_service.insert(member.to_owned(), kind);
         }
-        Ok(Catalogue { members })
+        Ok(Catalogue {
+            members,
+            has_events,
+        })
     }
 
     /// Where a request leads, or why nowhere.
@@ -90,6 +103,9 @@ impl Catalogue {
         let (route, allowed) = match parts[..] {
             ["v1", "openapi.json"] => (Route::Document, Method::GET),
             ["v1", "pair"] => (Route::Pair, Method::POST),
+            ["v1", "sessions", session, "events"] if self.has_events && !session.is_empty() => {
+                (Route::Events { session }, Method::GET)
+            }
             ["v1", "server", service, member] => self.member(None, service, member)?,
             ["v1", "sessions", session, service, member] if !session.is_empty() => {
                 self.member(Some(session), service, member)?
@@ -138,6 +154,7 @@ mod tests {
     fn catalogue() -> Catalogue {
         let text = br#"{ "paths": {
             "/v1/pair": { "post": {} },
+            "/v1/sessions/{session_id}/events": { "get": {} },
             "/v1/server/directory/state": { "get": { "x-bezel-kind": "state" } },
             "/v1/sessions/{session_id}/chat/prompt": { "post": { "x-bezel-kind": "call" } }
         } }"#;
@@ -168,6 +185,9 @@ mod tests {
             (Method::POST, "/v1/openapi.json", (405, "GET")),
             (Method::GET, "/v1/pair", (405, "POST")),
             (Method::GET, "/v1/server/directory/state", (200, "")),
+            (Method::GET, "/v1/sessions/s1/events", (200, "")),
+            (Method::POST, "/v1/sessions/s1/events", (405, "GET")),
+            (Method::GET, "/v1/sessions//events", (404, "")),
             (Method::HEAD, "/v1/server/directory/state", (405, "GET")),
             (
                 Method::OPTIONS,

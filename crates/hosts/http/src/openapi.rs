@@ -4,11 +4,13 @@
 //! connection, and a request has none of its own. Nor have the members that select a session for a connection,
 //! for a request names its session, and the service that only a session's own worker may use.
 
+mod events;
 mod responses;
 mod schemas;
 
 use serde_json::{Map, Value, json};
 
+use crate::catalogue::EVENTS;
 use crate::request::MOST_TIMEOUT;
 use schemas::Schemas;
 
@@ -53,7 +55,19 @@ A stream that is asked for again begins with the whole value, whatever `Last-Eve
 gets `event: lost`, with the `count` of events that are missing at that place. Events are not kept: a stream that is \
 asked for with `Last-Event-ID` says first, with `count` null, that some may be missing.
 
-Both end with `event: closed`, whose data is a failure, where the owner goes. A comment comes at least every 15 seconds.
+**A session's events** (`GET /v1/sessions/{session_id}/events`) are kept, and are read without the session's process: \
+it is how a session is followed, across losses of the connection and restarts of the server. The stream begins with \
+`event: open`. `Last-Event-ID`, or else the query `after`, says where to go on: with the `id` of an event that was read \
+nothing is missed and nothing comes twice; `after=0` begins before everything. Without either it begins with \
+`event: snapshot`: the session's record, where the conversation stands, and as `id` the place from which on all is \
+told. A cursor that is no place in the session's life gives `event: gap` in its stead, with the same data: what \
+followed it cannot be said, so what was read of the session is to be read again. Then come, in order, `event: fact` \
+for what happened (schema `session-directory.JournalFact`) and `event: session` with the record where title, agent, \
+model or archiving changed, the latest for several changes. `event: synced` says once that all there was has been \
+told. Facts name entries and do not repeat them: `session-directory/message` gives an entry. `event: deleted` is the \
+last of a session that was deleted.
+
+All end with `event: closed`, whose data is a failure, where the owner goes. A comment comes at least every 15 seconds.
 
 **Not here:** members that answer with an object that lives as long as a connection, and those that select a session \
 for one.";
@@ -85,6 +99,10 @@ pub fn document(version: &str, provided: &[Provided<'_>]) -> Value {
                 by_sessions: entry.by_sessions,
             };
             paths.insert(path, operation.write(contract, &mut schemas));
+        }
+        if contract["members"].get(events::MEMBER).is_some() && service == events::SERVICE {
+            let operation = events::operation(contract, &mut schemas);
+            paths.insert(EVENTS.into(), operation);
         }
         if paths.len() > before {
             let text = plain(contract["description"].as_str().unwrap_or_default());

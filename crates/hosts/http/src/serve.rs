@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::answer::{Problem, json};
 use crate::catalogue::{Catalogue, DocumentError, Kind, Route};
 use crate::links::Links;
-use crate::{request, stream};
+use crate::{follow, request, stream};
 
 /// Connections that the server has not accepted yet.
 const MOST_READY: usize = 16;
@@ -110,6 +110,14 @@ impl HttpHost {
                 Route::Pair => {
                     let body = request::arguments(headers, body, request::MOST_PAIRING).await?;
                     return self.pair(&body, peer).await;
+                }
+                Route::Events { session } => {
+                    let token = request::bearer(headers)?;
+                    let cx = request::context(headers)?;
+                    let (lease, remote) = links.lease(&cx, token, peer, None).await?;
+                    let_in();
+                    let after = follow::cursor(headers, parts.uri.query());
+                    return follow::session(&cx, &remote, lease, session, after).await;
                 }
                 Route::Member {
                     session,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -16,7 +17,7 @@ use crate::answer::{Problem, json, typed};
 use crate::links::Lease;
 
 /// A stream is never silent for longer.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A snapshot is there within this time, or there is an error instead.
 const SNAPSHOT: Duration = Duration::from_secs(30);
 
@@ -56,7 +57,7 @@ pub(crate) async fn state(
     let (revision, value) = cells
         .remove(member)
         .ok_or_else(|| forbidden(service, member))?;
-    let first = frame("value", Some(revision), &value);
+    let first = frame("value", Some(&revision), &value);
     Ok(Streaming::new(followed, lease, member, first).answer())
 }
 
@@ -163,18 +164,18 @@ impl Streaming {
                 revision,
                 payload,
             }) if member == self.member => match base {
-                None => frame("value", Some(revision), &payload),
+                None => frame("value", Some(&revision), &payload),
                 Some(base) => {
                     let mut patch = BytesMut::with_capacity(payload.len() + 40);
                     patch.put_slice(format!("{{\"base\":{base},\"operations\":").as_bytes());
                     patch.put_slice(&payload);
                     patch.put_u8(b'}');
-                    frame("patch", Some(revision), &patch)
+                    frame("patch", Some(&revision), &patch)
                 }
             },
             Some(Notice::Event { member, payload }) if member == self.member => {
                 self.number += 1;
-                frame("event", Some(self.number), &payload)
+                frame("event", Some(&self.number), &payload)
             }
             Some(Notice::Lost { member, count }) if member == self.member => {
                 frame("lost", None, format!("{{\"count\":{count}}}").as_bytes())
@@ -191,16 +192,21 @@ impl Streaming {
 
     fn close(&mut self, error: &UnreadError) -> BytesMut {
         self.followed = None;
-        let data = serde_json::to_vec(error).unwrap_or_else(|error| {
-            tracing::error!(%error, "an error has no JSON form");
-            b"{}".to_vec()
-        });
-        frame("closed", None, &data)
+        failure(error)
     }
 }
 
+/// The last event of a stream: why it ends.
+pub(crate) fn failure(error: &UnreadError) -> BytesMut {
+    let data = serde_json::to_vec(error).unwrap_or_else(|error| {
+        tracing::error!(%error, "an error has no JSON form");
+        b"{}".to_vec()
+    });
+    frame("closed", None, &data)
+}
+
 /// One event of the stream. Its data is JSON, whose line breaks mean nothing.
-fn frame(name: &str, id: Option<u64>, data: &[u8]) -> BytesMut {
+pub(crate) fn frame(name: &str, id: Option<&dyn Display>, data: &[u8]) -> BytesMut {
     let mut out = BytesMut::with_capacity(data.len() + name.len() + 48);
     out.put_slice(b"event: ");
     out.put_slice(name.as_bytes());
@@ -223,7 +229,7 @@ mod tests {
     fn a_frame_is_one_event_whatever_its_data_holds() {
         let text = |frame: BytesMut| String::from_utf8(frame.to_vec()).expect("text");
         assert_eq!(
-            text(frame("value", Some(7), b"{\"a\":1}")),
+            text(frame("value", Some(&7), b"{\"a\":1}")),
             "event: value\nid: 7\ndata: {\"a\":1}\n\n"
         );
         assert_eq!(

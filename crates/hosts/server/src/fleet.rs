@@ -9,7 +9,9 @@ mod removing;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bezel_api_server::host::{ChangeListener, FleetBackend, FleetResult, Subscription};
+use bezel_api_server::host::{
+    ChangeListener, CommitListener, FleetBackend, FleetResult, Subscription,
+};
 use bezel_api_server::{
     AccessRequest, AuthorizationDraft, ChildLaunch, ChildWish, Commit, CreateManaged, FleetError,
     LaunchEnvironment, ManagedSession, Workspace,
@@ -158,6 +160,10 @@ impl FleetBackend for HostFleet {
 
     fn on_changed(&self, listener: ChangeListener) -> Subscription {
         self.records.on_changed(listener)
+    }
+
+    fn on_committed(&self, listener: CommitListener) -> Subscription {
+        self.records.on_committed(listener)
     }
 
     fn workspace(&self, cx: &Context, directory: PathBuf) -> FleetResult<Option<Workspace>> {

@@ -55,7 +55,7 @@ fn open(start: EngineStart, config: HarnessConfig) -> Result<Arc<HostAgent>, Eng
     let bus = Arc::new(Bus::default());
     spawner.spawn(
         "session events",
-        events::pump(harness.subscribe(), Arc::clone(&bus)),
+        events::pump(harness.subscribe(), harness.committed(), Arc::clone(&bus)),
     );
     let main = Arc::new(HostLane {
         lane: harness.main(),

@@ -6,7 +6,7 @@ use bezel_api_session::{AgentEvent, EventBody, Outcome};
 use bezel_harness::{EventKind, HarnessEvent, HarnessEvents, MessageDelta};
 use bezel_session_types::{EntryBody, EntryId, LaneName, Message, RunOutcome};
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// Passes on what happens in the main lane. One task translates once for all subscribers.
 #[derive(Default)]
@@ -38,12 +38,26 @@ impl Bus {
     }
 }
 
-/// Follows the harness until it closes.
-pub(crate) async fn pump(mut events: HarnessEvents, bus: Arc<Bus>) {
+/// Follows the harness, and what it commits, until it closes.
+pub(crate) async fn pump(
+    mut events: HarnessEvents,
+    mut committed: watch::Receiver<u64>,
+    bus: Arc<Bus>,
+) {
     let main = LaneName::main();
-    while let Some(event) = events.next().await {
-        if *event.lane == main {
-            translate(event, &mut |body| bus.publish(body));
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(event) if *event.lane == main => {
+                    translate(event, &mut |body| bus.publish(body));
+                }
+                Some(_) => {}
+                None => return,
+            },
+            Ok(()) = committed.changed() => {
+                let seq = *committed.borrow_and_update();
+                bus.publish(EventBody::Journalled { seq });
+            }
         }
     }
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_api_server::host::{ChangeListener, FleetBackend, FleetResult, Subscription};
+use bezel_api_server::host::{
+    ChangeListener, CommitListener, FleetBackend, FleetResult, Subscription,
+};
 use bezel_api_server::{
     ChildLaunch, ChildWish, Commit, CreateManaged, FleetError, LaunchEnvironment, ManagedSession,
     SessionChange, SessionStatus, Workspace,
@@ -46,6 +48,7 @@ struct Inner {
     copies: Vec<(SessionId, SessionId)>,
     failures: VecDeque<FleetError>,
     listeners: Vec<(u64, ChangeListener)>,
+    commit_listeners: Vec<(u64, CommitListener)>,
     last: u64,
 }
 
@@ -58,10 +61,9 @@ struct Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         let number = self.number;
-        self.fleet
-            .inner()
-            .listeners
-            .retain(|(own, _)| *own != number);
+        let mut inner = self.fleet.inner();
+        inner.listeners.retain(|(own, _)| *own != number);
+        inner.commit_listeners.retain(|(own, _)| *own != number);
     }
 }
 
@@ -180,6 +182,18 @@ impl FakeFleet {
         }
     }
 
+    fn tell_commit(&self, id: &SessionId) {
+        let listeners: Vec<_> = self
+            .inner()
+            .commit_listeners
+            .iter()
+            .map(|(_, own)| Arc::clone(own))
+            .collect();
+        for listener in listeners {
+            listener(id);
+        }
+    }
+
     fn edit(
         &self,
         id: &SessionId,
@@ -287,6 +301,17 @@ impl FleetBackend for Backend {
         inner.last += 1;
         let number = inner.last;
         inner.listeners.push((number, listener));
+        Box::new(Listening {
+            fleet: Arc::clone(&self.0),
+            number,
+        })
+    }
+
+    fn on_committed(&self, listener: CommitListener) -> Subscription {
+        let mut inner = self.0.inner();
+        inner.last += 1;
+        let number = inner.last;
+        inner.commit_listeners.push((number, listener));
         Box::new(Listening {
             fleet: Arc::clone(&self.0),
             number,
@@ -493,7 +518,8 @@ impl FleetBackend for Backend {
     ) -> FleetResult<()> {
         let outcome = self.0.may_fail();
         if outcome.is_ok() {
-            self.0.inner().commits.push((session_id, commit));
+            self.0.inner().commits.push((session_id.clone(), commit));
+            self.0.tell_commit(&session_id);
         }
         now(outcome)
     }

@@ -3,7 +3,8 @@
 use bezel_api_server::host::{FleetResult, ReadingBackend};
 use bezel_context::Context;
 use bezel_session_types::{
-    Entry, EntryId, HistoryPage, HistoryRange, JournalPage, Message, ModelView, SessionId, assemble,
+    Entry, EntryId, HistoryPage, HistoryRange, JournalGap, JournalPage, Message, ModelView,
+    SessionId, assemble,
 };
 
 use super::fleet::{Backend, now};
@@ -84,6 +85,18 @@ impl ReadingBackend for Backend {
     ) -> FleetResult<JournalPage> {
         now(self.0.may_fail().map(|()| {
             let mut events = self.0.journal_of(&session_id);
+            let newest = events.last().map_or(0, |fact| fact.seq);
+            if after > newest {
+                let entries = self.0.entries_of(&session_id);
+                return JournalPage {
+                    events: Vec::new(),
+                    next: newest,
+                    gap: Some(JournalGap {
+                        snapshot: newest,
+                        tip: entries.last().map(|entry| entry.id.clone()),
+                    }),
+                };
+            }
             events.retain(|fact| fact.seq > after);
             events.truncate(limit);
             JournalPage {

@@ -17,6 +17,7 @@
 //! keeps no environment, neither as it is nor as a digest.
 
 mod children;
+mod following;
 mod listing;
 mod look_up;
 mod record;
@@ -38,13 +39,14 @@ use serde::{Deserialize, Serialize};
 pub use children::{
     ChildEnd, ChildStart, ChildrenState, CreateChild, SessionChildren, SessionChildrenClient,
 };
+pub use following::{SessionCursor, SessionNews, SessionSnapshot};
 pub use listing::{Archived, ListSessions, SessionPage};
 pub use look_up::{PartError, by_part, list_all};
 pub use record::{CommitReport, SessionRecord, SessionRecordClient, WorkerRecord};
 pub use upkeep::{ImportSession, Imported, SessionUpkeep, SessionUpkeepClient};
 
 /// Which sessions there are, and what was said and done in them. Starts no worker and asks none.
-#[service("session-directory", version = "1.1")]
+#[service("session-directory", version = "1.2")]
 pub trait SessionDirectory {
     /// The sessions within the caller's reach that are not archived, those that sessions began included.
     fn state(&self) -> State<DirectoryState>;
@@ -109,6 +111,19 @@ pub trait SessionDirectory {
         after: u64,
         limit: u32,
     ) -> Result<JournalPage, SessionError>;
+
+    /// What followed a cursor of this method in a session's life: facts of its journal, up to `limit` (at most
+    /// 1,000), and the record where it changed. Waits where nothing did yet, without the session's process; what is
+    /// committed is told within a second. Without a cursor, or with one that is no place in this session's life, the
+    /// session as it is now is the answer, at once; `0` is the place before everything.
+    #[scope(read)]
+    async fn follow(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        after: Option<String>,
+        limit: u32,
+    ) -> Result<SessionNews, SessionError>;
 
     /// The workspace that an absolute path lies in; none where no session was ever begun there.
     #[scope(read)]

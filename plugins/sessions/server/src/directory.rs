@@ -9,10 +9,11 @@ use bezel_session_types::{
     Entry, EntryId, HistoryPage, HistoryRange, JournalPage, Message, ModelView, SessionId,
 };
 use bezel_sessions_contract::{
-    DirectoryEvent, DirectoryState, ListSessions, SessionDirectory, SessionError, SessionPage,
-    SessionSummary, WorkspaceSummary,
+    DirectoryEvent, DirectoryState, ListSessions, SessionDirectory, SessionError, SessionNews,
+    SessionPage, SessionSummary, WorkspaceSummary,
 };
 
+use crate::following::{self, Followers};
 use crate::listing;
 use crate::words;
 
@@ -24,6 +25,7 @@ pub(crate) struct Directory {
     managed: ManagedSessions,
     state: StateCell<DirectoryState>,
     events: EventSource<DirectoryEvent>,
+    followers: Followers,
 }
 
 impl Directory {
@@ -69,18 +71,27 @@ impl Directory {
             }
         };
         publish(&Context::background());
-        let emitted = events.clone();
+        let (emitted, followers) = (events.clone(), Followers::default());
+        let woken = followers.clone();
+        managed.on_committed(move |session_id| woken.changed(session_id));
+        let woken = followers.clone();
         managed.on_changed(move |change, cx| {
             publish(cx);
             // Changes are told one after another, and each is projected before the next.
             *changing.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(change.session().clone());
             emitted.emit(cx, event(change));
+            let session_id = &change.session().session_id;
+            match change {
+                SessionChange::Deleted(_) => woken.deleted(session_id),
+                SessionChange::Created(_) | SessionChange::Changed(_) => woken.changed(session_id),
+            }
         });
         Directory {
             managed,
             state,
             events,
+            followers,
         }
     }
 }
@@ -213,6 +224,19 @@ impl SessionDirectory for Directory {
         let limit = listing::limit(asked, MOST_FACTS, "facts")?;
         let page = self.managed.journal(cx, &session_id, after, limit).await;
         page.map_err(words::error)
+    }
+
+    async fn follow(
+        &self,
+        cx: &Context,
+        session_id: SessionId,
+        after: Option<String>,
+        asked: u32,
+    ) -> Result<SessionNews, SessionError> {
+        self.authorized(cx, &session_id)?;
+        let limit = listing::limit(asked, MOST_FACTS, "facts")?;
+        let (managed, followers) = (&self.managed, &self.followers);
+        following::follow(managed, followers, cx, &session_id, after.as_deref(), limit).await
     }
 
     async fn workspace(

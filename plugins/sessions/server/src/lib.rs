@@ -11,6 +11,7 @@
 mod children;
 mod copies;
 mod directory;
+mod following;
 mod listing;
 mod management;
 mod record;

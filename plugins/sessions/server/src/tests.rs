@@ -378,6 +378,7 @@ async fn everything_that_is_read_or_changed_of_anothers_session_is_answered_as_i
             directory.context(&cx, own()).await.err(),
             directory.history(&cx, own(), range, 0).await.err(),
             directory.journal(&cx, own(), 0, 0).await.err(),
+            directory.follow(&cx, own(), None, 0).await.err(),
             management.switch_agent(&cx, own(), None).await.err(),
             management
                 .switch_model(&cx, own(), model, level)
@@ -500,4 +501,39 @@ mod paging {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn who_follows_a_session_hears_of_what_its_worker_commits() {
+    use bezel_session_types::JournalFact;
+    let host = host().await;
+    let cx = Context::background();
+    let session = host.fleet.add("me", "/a").session_id;
+    let worker = host.client(owner("me", Workspaces::All)).await;
+    host.fleet
+        .set_worker(&worker.client_id().unwrap(), &session);
+    let record = worker.server().use_service::<SessionRecordClient>();
+    let link = host.client(owner("me", Workspaces::All)).await;
+    let directory = link.server().use_service::<SessionDirectoryClient>();
+    let begun = directory.follow(&cx, session.clone(), None, 10).await;
+    let begun = begun.unwrap();
+    let waiting = directory.follow(&cx, session.clone(), Some(begun.next), 10);
+    let committed = async {
+        let fact = JournalFact {
+            seq: 7,
+            created_at: 1,
+            kind: "run_started".into(),
+            body: serde_json::json!({}),
+        };
+        host.fleet.set_journal(&session, vec![fact]);
+        let report = CommitReport {
+            seq: 7,
+            running: true,
+            title: None,
+        };
+        record.committed(&cx, report).await
+    };
+    let (news, reported) = tokio::join!(waiting, committed);
+    reported.unwrap();
+    assert_eq!(news.unwrap().facts[0].kind, "run_started");
 }

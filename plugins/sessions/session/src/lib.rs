@@ -89,7 +89,9 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
 
 fn note(report: &mut CommitReport, event: &EventBody) {
     match event {
-        EventBody::Committed { seq } => report.seq = (*seq).max(report.seq),
+        EventBody::Committed { seq } | EventBody::Journalled { seq } => {
+            report.seq = (*seq).max(report.seq);
+        }
         EventBody::RunStarted(_) => report.running = true,
         EventBody::RunEnded(_) => report.running = false,
         EventBody::UserMessage { message, .. } if report.title.is_none() && !message.synthetic => {

@@ -237,7 +237,8 @@ impl Projection {
             | EventBody::LabelSet { .. }
             // Another path altogether: whoever applies events has begun anew from the tree.
             | EventBody::Navigated { .. }
-            | EventBody::Committed { .. } => {}
+            | EventBody::Committed { .. }
+            | EventBody::Journalled { .. } => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! The HTTP host in front of the product's server: requests instead of frames.
 
 mod calls;
+mod following;
 mod streams;
 
 use std::collections::VecDeque;
@@ -192,7 +193,10 @@ struct Stream {
 #[derive(Debug, Clone, PartialEq)]
 struct Sent {
     name: String,
+    /// A revision or a number, where it is one.
     id: Option<u64>,
+    /// As it came.
+    cursor: Option<String>,
     data: Value,
 }
 
@@ -226,13 +230,17 @@ fn parse(block: &str) -> Option<Sent> {
     let mut sent = Sent {
         name: String::new(),
         id: None,
+        cursor: None,
         data: Value::Null,
     };
     let mut data = Vec::new();
     for line in block.lines() {
         match line.split_once(':') {
             Some(("event", name)) => sent.name = name.trim().to_owned(),
-            Some(("id", id)) => sent.id = Some(id.trim().parse().unwrap()),
+            Some(("id", id)) => {
+                sent.id = id.trim().parse().ok();
+                sent.cursor = Some(id.trim().to_owned());
+            }
             Some(("data", text)) => data.push(text.strip_prefix(' ').unwrap_or(text)),
             Some(("", _)) => return None,
             other => panic!("{other:?} is no line of an event"),

@@ -10,7 +10,7 @@ use bezel_session_types::{
     UserContent, UserMessage,
 };
 use bezel_sessions_contract::{
-    Archived, CommitReport, CreateSession, ListSessions, SessionError, SessionStatus,
+    Archived, CommitReport, CreateSession, ListSessions, SessionError, SessionNews, SessionStatus,
 };
 use bezel_store::{ForkOrigin, ForkScope, Store, Transaction};
 use serde_json::json;
@@ -186,13 +186,20 @@ over_both! {
             }
             written.store(true, Ordering::Release);
         });
-        let (mut told, mut cursor): (Vec<u64>, u64) = (Vec::new(), 0);
+        let (mut told, mut cursor, mut entries): (Vec<u64>, u64, u64) = (Vec::new(), 0, 0);
         loop {
             // Looked at before the page: an empty one is the end then.
             let ended = done.load(Ordering::Acquire);
             let page = client.directory.journal(&cx(), id.clone(), cursor, 7).await.unwrap();
             assert_eq!(page.gap, None);
-            told.extend(page.events.iter().map(|fact| fact.body["number"].as_u64().unwrap()));
+            for fact in &page.events {
+                assert!(fact.seq > cursor, "in order");
+                cursor = fact.seq;
+                match &*fact.kind {
+                    "entry_added" => entries += 1,
+                    _ => told.push(fact.body["number"].as_u64().unwrap()),
+                }
+            }
             cursor = page.next;
             if ended && page.events.is_empty() {
                 break;
@@ -200,9 +207,10 @@ over_both! {
         }
         writer.join().unwrap();
         assert_eq!(told, (0..FACTS).collect::<Vec<_>>());
+        assert_eq!(entries, FACTS / 3, "each entry is a fact");
     }
 
-    async fn what_the_journal_cannot_tell_is_a_gap_that_says_where_to_go_on(world: World) {
+    async fn what_is_ahead_of_a_session_is_a_gap_that_says_where_to_go_on(world: World) {
         let client = world.client().await;
         let (original, source) = closed(&world, &client).await;
         let store = Store::open(&source).unwrap();
@@ -211,10 +219,14 @@ over_both! {
         let origin = ForkOrigin { session_id: original, entry: EntryId::new("two") };
         bezel_store::fork(&source, &database, ForkScope::Path, &origin).unwrap();
         let journal = async |after| client.directory.journal(&cx(), id.clone(), after, 10).await.unwrap();
-        // The fork's entries are of no event.
+        // What was written elsewhere is told of too: an entry is its own fact.
         let page = journal(0).await;
-        let gap = page.gap.clone().unwrap();
-        assert_eq!((page.events.len(), gap.snapshot, gap.tip), (0, page.next, Some(EntryId::new("two"))));
+        let told: Vec<_> = page.events.iter().map(|fact| (&*fact.kind, &fact.body)).collect();
+        assert_eq!(told[..2], [
+            ("entry_added", &json!({ "entry": "one", "kind": "message", "role": "user" })),
+            ("entry_added", &json!({ "entry": "two", "parent": "one", "kind": "message", "role": "user" })),
+        ]);
+        assert_eq!((told.len(), told[2].0, page.gap.clone()), (3, "session_forked", None));
         let store = Store::open(&database).unwrap();
         let mut transaction = Transaction::new();
         transaction.journal("noted", json!({}));
@@ -223,7 +235,8 @@ over_both! {
         assert_eq!((on.events.len(), on.gap), (1, None));
         // Ahead of the session: it came back from an older copy.
         let ahead = journal(on.next + 1).await;
-        assert_eq!(ahead.gap.unwrap().snapshot, on.next);
+        let gap = ahead.gap.unwrap();
+        assert_eq!((gap.snapshot, gap.tip), (on.next, Some(EntryId::new("two"))));
         assert_eq!(ahead.next, on.next);
         let end = journal(on.next).await;
         assert_eq!((end.events.len(), end.next, end.gap), (0, on.next, None));
@@ -231,6 +244,58 @@ over_both! {
             let refusal = refused(client.directory.journal(&cx(), id.clone(), 0, limit).await);
             assert!(refusal.to_string().contains("within 1 to 1000"), "{refusal}");
         }
+    }
+
+    async fn a_session_is_followed_without_its_process_and_resumed_where_it_was(world: World) {
+        let client = world.client().await;
+        let (id, database) = closed(&world, &client).await;
+        let (directory, management) = (&client.directory, &client.management);
+        let follow = async |after: Option<&str>| {
+            directory.follow(&cx(), id.clone(), after.map(str::to_owned), 2).await.unwrap()
+        };
+        let kinds = |news: &SessionNews| news.facts.iter().map(|fact| fact.kind.clone()).collect::<Vec<_>>();
+        let begun = follow(None).await;
+        let snapshot = begun.snapshot.unwrap();
+        assert_eq!((snapshot.session.session_id, snapshot.tip, snapshot.seq), (id.clone(), None, 0));
+        let store = Store::open(&database).unwrap();
+        line(&store, &["one", "two", "three"]);
+        let first = follow(Some(&begun.next)).await;
+        assert_eq!(kinds(&first), ["entry_added", "entry_added"]);
+        let second = follow(Some(&first.next)).await;
+        assert_eq!((second.facts.len(), &second.facts[0].body["entry"]), (1, &json!("three")));
+        assert_eq!((second.session, second.snapshot), (None, None));
+
+        // It waits, and what is changed while it waits is told; so is what was changed while nobody did.
+        let own = cx();
+        let renamed = management.rename(&own, id.clone(), "Later".into());
+        let (told, renamed) = tokio::join!(follow(Some(&second.next)), renamed);
+        assert_eq!((told.session.unwrap().title, renamed.unwrap().title), ("Later".into(), "Later".into()));
+        management.switch_agent(&cx(), id.clone(), Some("explore".into())).await.unwrap();
+        management.archive(&cx(), id.clone(), true).await.unwrap();
+        let told = follow(Some(&told.next)).await;
+        let session = told.session.unwrap();
+        assert_eq!((session.agent.as_deref(), session.archived_at.is_some()), (Some("explore"), true));
+        let all = follow(Some("0")).await;
+        assert_eq!((kinds(&all).len(), all.session.unwrap().title), (2, "Later".to_owned()));
+
+        for unknown in ["99.x", "no cursor", "-1"] {
+            let gap = follow(Some(unknown)).await;
+            let snapshot = gap.snapshot.unwrap();
+            assert_eq!((snapshot.tip, gap.facts.len()), (Some(EntryId::new("three")), 0), "{unknown}");
+            append(&store, unknown, Some("three"), user("after the gap"));
+            let on = follow(Some(&gap.next)).await;
+            assert_eq!(on.facts[0].body["entry"], unknown);
+            let mut transaction = Transaction::new();
+            transaction.set_tip(&LaneName::main(), Some(&EntryId::new("three")));
+            store.commit(transaction).unwrap();
+        }
+        let end = follow(None).await;
+        let (last, removed) = tokio::join!(follow(Some(&end.next)), management.remove(&own, id.clone()));
+        removed.unwrap();
+        assert!(last.deleted && last.facts.is_empty(), "{last:?}");
+        let gone = refused(directory.follow(&cx(), id.clone(), None, 2).await);
+        assert_eq!(gone, SessionError::NotAuthorized { session_id: id.clone() });
+        assert_eq!(world.launcher.starts().len(), 1, "nothing of it starts a worker");
     }
 
     async fn an_archived_session_is_out_of_sight_with_its_children_until_it_is_worked_with(world: World) {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bezel_api_server::host::{ChangeListener, Subscription};
+use bezel_api_server::host::{ChangeListener, CommitListener, Subscription};
 use bezel_api_server::{
     Commit, CreateManaged, FleetError, ManagedSession, SessionChange, SessionStatus, Workspace,
 };
@@ -79,6 +79,8 @@ struct Shared {
     files: SessionFiles,
     clock: Clock,
     feed: Feed<(SessionChange, Context)>,
+    /// The sessions whose workers told of commits.
+    commits: Feed<SessionId>,
     // A plain mutex: held to look up or change, never across an await.
     memory: Mutex<Memory>,
     /// One change at a time: what is in memory and what is in the file change in the same order.
@@ -114,6 +116,7 @@ impl Records {
             files: SessionFiles::new(sessions),
             clock,
             feed: Feed::default(),
+            commits: Feed::default(),
             memory: Mutex::new(memory),
             line: tokio::sync::Mutex::default(),
             database: Arc::new(Mutex::new(database)),
@@ -192,6 +195,12 @@ impl Records {
         self.0
             .feed
             .subscribe(move |(change, cx)| listener(change, cx))
+    }
+
+    pub(crate) fn on_committed(&self, listener: CommitListener) -> Subscription {
+        self.0
+            .commits
+            .subscribe(move |session_id| listener(session_id))
     }
 
     /// Records a new session, and its workspace where that is new; one that is there already stays as it is. `may_use`
@@ -320,7 +329,9 @@ impl Records {
     /// Takes a commit report into memory. True where the record has to be written.
     pub(crate) fn commit(&self, cx: &Context, session_id: &SessionId, commit: &Commit) -> bool {
         let now = self.0.clock.now();
+        let mut grew = false;
         let touched = self.0.change(cx, session_id, |entry| {
+            grew = commit.seq > entry.seq;
             entry.seq = entry.seq.max(commit.seq);
             let turned = entry.running != commit.running;
             let age = now.duration_since(entry.record.updated_at);
@@ -334,7 +345,11 @@ impl Records {
             entry.record.updated_at = now;
             true
         });
+        if grew {
+            self.0.commits.push(session_id.clone());
+        }
         self.tell();
+        self.0.commits.deliver();
         touched.is_some()
     }
 

@@ -202,17 +202,11 @@ pub(crate) fn journal(
     after: u64,
     limit: usize,
 ) -> Result<JournalPage, ReadError> {
-    let bounds = queries.journal_bounds()?;
-    // Entries that no fact tells of stand before the oldest one, in a fork and in what was taken in.
-    let untold = || -> Result<bool, ReadError> {
-        let next = queries.entries_after(after, 1)?;
-        let begins = bounds.oldest.unwrap_or(u64::MAX);
-        Ok(next.first().is_some_and(|entry| entry.seq < begins))
-    };
-    if after > bounds.newest || untold()? {
-        return Ok(gap(bounds.newest, queries.tip(&LaneName::main())?));
+    let newest = queries.newest_seq()?;
+    if after > newest {
+        return Ok(gap(newest, queries.tip(&LaneName::main())?));
     }
-    let rows = queries.journal(after, limit)?;
+    let rows = queries.happened(after, limit)?;
     Ok(JournalPage {
         next: rows.last().map_or(after, |row| row.seq),
         events: rows

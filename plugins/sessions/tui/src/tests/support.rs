@@ -171,6 +171,16 @@ impl SessionDirectory for Fake {
         Ok(JournalPage::default())
     }
 
+    async fn follow(
+        &self,
+        _cx: &Context,
+        _session_id: SessionId,
+        _after: Option<String>,
+        _limit: u32,
+    ) -> Result<bezel_sessions_contract::SessionNews, SessionError> {
+        unreachable!("nobody follows a session")
+    }
+
     async fn workspace(
         &self,
         _cx: &Context,

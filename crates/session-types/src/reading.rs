@@ -66,6 +66,7 @@ pub struct PromptSection {
 
 /// Which stretch of a session's active path to read: the newest entries, where neither end is named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct HistoryRange {
     /// Only what comes before this entry of the path, the nearest first to be taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,11 +1,14 @@
 //! What there is under `/v1`, read from the OpenAPI document.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::http::Method;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::answer::Problem;
+use crate::closed::{self, Closed};
 
 /// Where a session's life is followed.
 pub(crate) const EVENTS: &str = "/v1/sessions/{session_id}/events";
@@ -20,9 +23,17 @@ pub struct DocumentError {
 /// Every member that can be reached, by the target's kind, service and name.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    members: HashMap<(Side, String), HashMap<String, Kind>>,
+    members: HashMap<(Side, String), HashMap<String, Member>>,
     /// Whether a session can be followed.
     has_events: bool,
+}
+
+/// One member.
+#[derive(Debug)]
+struct Member {
+    kind: Kind,
+    /// What of its arguments takes the listed fields alone.
+    closed: Arc<[Closed]>,
 }
 
 /// Who provides a service.
@@ -56,6 +67,7 @@ pub(crate) enum Route<'p> {
         service: &'p str,
         member: &'p str,
         kind: Kind,
+        closed: Arc<[Closed]>,
     },
 }
 
@@ -68,18 +80,28 @@ struct Document {
 struct Operation {
     #[serde(rename = "x-bezel-kind")]
     kind: Option<Kind>,
+    #[serde(rename = "requestBody", default)]
+    body: Value,
 }
 
 impl Catalogue {
     /// Reads the paths of a document.
     pub(crate) fn read(document: &[u8]) -> Result<Self, DocumentError> {
         let wrong = |reason: String| DocumentError { reason };
-        let document: Document =
+        let whole: Value =
             serde_json::from_slice(document).map_err(|error| wrong(error.to_string()))?;
+        let document = Document::deserialize(&whole).map_err(|error| wrong(error.to_string()))?;
         let has_events = document.paths.contains_key(EVENTS);
         let mut members: HashMap<_, HashMap<_, _>> = HashMap::new();
         for (path, operations) in document.paths {
-            let Some(kind) = operations.values().find_map(|operation| operation.kind) else {
+            let member = |operation: &Operation| {
+                let schema = &operation.body["content"]["application/json"]["schema"];
+                Some(Member {
+                    kind: operation.kind?,
+                    closed: closed::of_schema(&whole, schema),
+                })
+            };
+            let Some(found) = operations.values().find_map(member) else {
                 continue;
             };
             let parts: Vec<&str> = path.split('/').skip(1).collect();
@@ -89,7 +111,7 @@ impl Catalogue {
                 _ => return Err(wrong(format!("{path} is no path of a member"))),
             };
             let of_service = members.entry((side, service.to_owned())).or_default();
-            of_service.insert(member.to_owned(), kind);
+            of_service.insert(member.to_owned(), found);
         }
         Ok(Catalogue {
             members,
@@ -130,7 +152,7 @@ impl Catalogue {
         };
         let members = self.members.get(&(side, service.to_owned()));
         let members = members.ok_or_else(|| Problem::unknown_service(service))?;
-        let kind = *members
+        let Member { kind, closed } = members
             .get(member)
             .ok_or_else(|| Problem::unknown_member(service, member))?;
         let allowed = match kind {
@@ -141,7 +163,8 @@ impl Catalogue {
             session,
             service,
             member,
-            kind,
+            kind: *kind,
+            closed: Arc::clone(closed),
         };
         Ok((route, allowed))
     }
@@ -177,7 +200,8 @@ mod tests {
                 session: Some("s1"),
                 service: "chat",
                 member: "prompt",
-                kind: Kind::Call
+                kind: Kind::Call,
+                closed: Arc::default(),
             })
         );
         for (method, path, expected) in [

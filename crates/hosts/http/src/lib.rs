@@ -9,6 +9,7 @@
 
 mod answer;
 mod catalogue;
+mod closed;
 mod follow;
 mod links;
 pub mod openapi;

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::answer::{Problem, json};
 use crate::catalogue::{Catalogue, DocumentError, Kind, Route};
 use crate::links::Links;
-use crate::{follow, request, stream};
+use crate::{closed, follow, request, stream};
 
 /// Connections that the server has not accepted yet.
 const MOST_READY: usize = 16;
@@ -102,7 +102,7 @@ impl HttpHost {
         } = &*self.0;
         let (parts, body) = request.into_parts();
         let headers = &parts.headers;
-        let (session, service, member, kind) =
+        let (session, service, member, kind, closed) =
             match catalogue.find(&parts.method, parts.uri.path())? {
                 Route::Document => {
                     return Ok(json(StatusCode::OK, document.clone()));
@@ -124,7 +124,8 @@ impl HttpHost {
                     service,
                     member,
                     kind,
-                } => (session, service, member, kind),
+                    closed,
+                } => (session, service, member, kind, closed),
             };
         let token = request::bearer(headers)?;
         let cx = request::context(headers)?;
@@ -134,6 +135,7 @@ impl HttpHost {
         match kind {
             Kind::Call => {
                 let arguments = request::arguments(headers, body, request::MOST_BODY).await?;
+                closed::check(&closed, &arguments)?;
                 let result = remote.call_unread(&cx, service, member, arguments).await?;
                 drop(lease);
                 Ok(json(StatusCode::OK, result))

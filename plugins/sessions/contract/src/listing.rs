@@ -10,6 +10,7 @@ use crate::SessionSummary;
 /// Which sessions to list. What is left out does not restrict.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(deny_unknown_fields)]
 pub struct ListSessions {
     /// Only those whose title holds this text, in any case. A session that nobody named is called after its first
     /// prompt.

@@ -72,3 +72,23 @@ async fn a_session_is_followed_from_a_snapshot_on_and_resumed_at_a_cursor_until_
     let gone = http.get("operator", &path).await;
     assert_eq!((gone.status, gone.code()), (403, "not_authorized"));
 }
+
+#[tokio::test]
+async fn a_filter_takes_its_own_fields_alone_and_says_which_they_are() {
+    let http = Http::start().await;
+    let path = "/v1/server/session-directory/list";
+    let named = json!({ "query": { "text": "x", "limit": 3 } });
+    assert_eq!(http.post("operator", path, named).await.status, 200);
+    let wrong = json!({ "query": { "title": "x" } });
+    let refused = http.post("operator", path, wrong).await;
+    assert_eq!((refused.status, refused.code()), (400, "invalid_arguments"));
+    let message = refused.body["message"].as_str().unwrap();
+    for part in [
+        "`query`",
+        "`title`",
+        "archived, children, directory",
+        "text",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+}

@@ -253,7 +253,7 @@ fn a_program_pairs_begins_a_session_prompts_follows_and_reads_over_one_connectio
 }
 
 #[test]
-fn what_a_server_and_its_sessions_announce_is_what_the_document_lists() {
+fn opencode_5_what_a_server_and_its_sessions_announce_is_what_the_document_lists() {
     let home = Home::new();
     let server = Serving::start(&home, ANYWHERE);
     let mut anybody = Asking::of(&server, "");

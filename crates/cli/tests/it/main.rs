@@ -17,6 +17,7 @@ mod http;
 mod keys;
 mod many;
 mod namespaces;
+mod opencode;
 mod permissions;
 mod pictures;
 mod questions;

@@ -7,6 +7,7 @@
 
 mod children;
 mod hooks;
+mod opencode;
 mod reaching;
 mod refusals;
 mod secrets;

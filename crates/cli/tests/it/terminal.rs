@@ -311,11 +311,11 @@ async fn a_person_looks_into_a_subagent_answers_it_there_and_goes_back() {
     let mut terminal = Terminal::open(&home, &[]);
     terminal.wait_for("Ask for a change");
     terminal.type_in("survey it\r");
-    terminal.wait_for("Which language?");
+    terminal.wait_for("Question of");
     // The question of the child is shown to who has its root open; it is put aside here.
     terminal.type_in("\x1b");
-    terminal.wait_until_gone("Question of a subagent");
-    terminal.wait_for("1 question waits");
+    terminal.wait_until_gone("Question of");
+    terminal.wait_for("1 answer wanted");
     terminal.type_in("\x18c");
     terminal.wait_for("search by what they do");
     terminal.wait_for("survey the sources");

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bezel_api_server::{FleetError, ManagedSession, ManagedSessions};
 use bezel_rpc::Context;
@@ -14,6 +15,9 @@ use crate::words;
 
 /// A place that no session comes to: what is read after it says how far a session is.
 const BEYOND: u64 = i64::MAX as u64;
+
+/// How long files may be gone before it is said that their session was deleted.
+const LEAVING: Duration = Duration::from_secs(2);
 
 /// Wakes those who wait, each for the session that it waits for.
 #[derive(Clone, Default)]
@@ -58,6 +62,14 @@ impl Followers {
     }
 }
 
+impl Following {
+    /// Whether the session is deleted, or is about to be: its files go before it is said.
+    async fn is_deleted_soon(&mut self) -> bool {
+        let deleted = self.changes.wait_for(|is_deleted| *is_deleted);
+        matches!(tokio::time::timeout(LEAVING, deleted).await, Ok(Ok(_)))
+    }
+}
+
 impl Drop for Following {
     fn drop(&mut self) {
         let mut senders = self.followers.lock();
@@ -95,7 +107,11 @@ pub(crate) async fn follow(
             Err(FleetError::NotAuthorized { .. }) if has_waited => return Ok(deleted()),
             found => found.map_err(words::error)?,
         };
-        if let Some(news) = look(managed, cx, &session, after, limit).await? {
+        let found = look(managed, cx, &session, after, limit).await;
+        if seems_gone(&found, after) && following.is_deleted_soon().await {
+            return Ok(deleted());
+        }
+        if let Some(news) = found? {
             return Ok(news);
         }
         let changed = cx.run(following.changes.changed()).await;
@@ -104,6 +120,22 @@ pub(crate) async fn follow(
             return Ok(deleted());
         }
         has_waited = true;
+    }
+}
+
+/// Whether a look found what it finds of a session whose files are being deleted: something broken, or nothing where
+/// there was something.
+fn seems_gone(found: &Result<Option<SessionNews>, SessionError>, after: Option<&str>) -> bool {
+    let was_there = after
+        .and_then(SessionCursor::read)
+        .is_some_and(|cursor| cursor.seq > 0);
+    match found {
+        Err(SessionError::Storage { .. }) => true,
+        Ok(Some(news)) => {
+            let snapshot = news.snapshot.as_ref();
+            was_there && snapshot.is_some_and(|snapshot| snapshot.seq == 0)
+        }
+        _ => false,
     }
 }
 

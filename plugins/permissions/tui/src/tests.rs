@@ -163,7 +163,8 @@ fn push() -> PendingAsk {
     )
 }
 
-#[tokio::test(start_paused = true)]
+// Not on a clock that goes on when nothing is ready: the list of sessions is waited for.
+#[tokio::test]
 async fn a_call_of_a_subagent_says_of_which() {
     for (asker, title) in [
         ("child", "May `bash` of the subagent “Find the tests” run?"),

@@ -195,7 +195,8 @@ impl Stage {
     }
 }
 
-#[tokio::test(start_paused = true)]
+// Not on a clock that goes on when nothing is ready: the list of sessions is waited for.
+#[tokio::test]
 async fn a_question_of_a_subagent_says_of_which() {
     for (asker, title) in [
         ("child", "Question of the subagent “Find the tests”"),

@@ -207,7 +207,7 @@ async fn a_question_of_a_subagent_says_of_which() {
             ..database()
         };
         let stage = Stage::new(vec![asked]).await;
-        stage.asked(title).await;
+        stage.tui.wait_for_text(title).await;
     }
 }
 

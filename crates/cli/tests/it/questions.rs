@@ -203,5 +203,6 @@ async fn an_answer_that_was_accepted_survives_the_death_of_its_worker_in_the_sam
     }
     let again = answer(&home, &session, &["--text", "other"]);
     assert_eq!(again.status, Some(1), "{again:#?}");
-    assert_eq!(asked.result()["output"], "User wrote: kept");
+    let result = asked.result();
+    assert_eq!(result["output"], "User wrote: kept", "{result}");
 }

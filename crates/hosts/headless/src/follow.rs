@@ -225,6 +225,8 @@ impl Told {
         let status = match tool.status {
             ToolStatus::Done => ToolEndStatus::Done,
             ToolStatus::Failed => ToolEndStatus::Failed,
+            // A process that has just begun has not looked yet what became of the call.
+            ToolStatus::Interrupted if tool.ended_at.is_none() => return,
             ToolStatus::Interrupted => ToolEndStatus::Interrupted,
             ToolStatus::Streaming | ToolStatus::Pending | ToolStatus::Running => return,
         };

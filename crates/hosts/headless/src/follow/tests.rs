@@ -298,3 +298,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_call_whose_process_was_just_begun_again_has_not_ended_yet() {
+    let call = |status, output: &str, ended_at: Option<&str>| {
+        item(
+            "2/0",
+            ItemBody::Tool(ToolItem {
+                tool: "question".into(),
+                arguments: json!({}),
+                arguments_text: String::new(),
+                status,
+                output: output.into(),
+                clipped: false,
+                details: json!(null),
+                structured: None,
+                ended_at: ended_at.map(Into::into),
+            }),
+        )
+    };
+    let mut follower = Follower::new(&state(&[user("1", "old")]), "x");
+    follower.tell([call(ToolStatus::Running, "", None)].iter());
+    let again = follower.tell([call(ToolStatus::Interrupted, "", None)].iter());
+    assert_eq!(again, []);
+    let ended = follower.tell([call(ToolStatus::Done, "kept", Some("now"))].iter());
+    assert!(
+        matches!(&ended[..], [RunEvent::ToolEnd { output, .. }] if output == "kept"),
+        "{ended:?}"
+    );
+}

@@ -108,15 +108,7 @@ impl<'connection> Queries<'connection> {
     /// The path that ends at `tip`, its last `limit` entries. To page on, ask again with the
     /// parent of the first entry as `tip`.
     pub fn path(&self, tip: &EntryId, limit: usize) -> Result<Page, ReadError> {
-        // The walk carries sequence numbers alone; bodies are read for what the page holds.
-        let sql = format!(
-            "WITH RECURSIVE walk (seq, parent) AS (
-                SELECT seq, parent FROM entries WHERE id = ?1
-                UNION ALL
-                SELECT entries.seq, entries.parent FROM walk JOIN entries ON entries.seq = walk.parent
-                LIMIT ?2)
-            SELECT {ENTRY_COLUMNS} FROM walk JOIN entries ON entries.seq = walk.seq ORDER BY entries.seq"
-        );
+        let sql = path_page("id");
         let mut entries = self.rows(&sql, params![tip.as_str(), limit as i64 + 1], read_entry)?;
         let more = entries.len() > limit;
         if more {
@@ -139,14 +131,7 @@ impl<'connection> Queries<'connection> {
                 SELECT entries.seq, entries.parent FROM walk JOIN entries ON entries.seq = walk.parent)
             SELECT seq FROM walk ORDER BY seq";
         let places: Vec<i64> = self.rows(places, params![tip.as_str()], |row| row.get(0))?;
-        let page = format!(
-            "WITH RECURSIVE walk (seq, parent) AS (
-                SELECT seq, parent FROM entries WHERE seq = ?1
-                UNION ALL
-                SELECT entries.seq, entries.parent FROM walk JOIN entries ON entries.seq = walk.parent
-                LIMIT ?2)
-            SELECT {ENTRY_COLUMNS} FROM walk JOIN entries ON entries.seq = walk.seq ORDER BY entries.seq"
-        );
+        let page = path_page("seq");
         for places in places.chunks(at_once.get()) {
             let (last, count) = (places.last(), places.len() as i64);
             let entries = self.rows(&page, params![last, count], read_entry)?;
@@ -461,6 +446,19 @@ impl<'connection> Queries<'connection> {
             source,
         }
     }
+}
+
+/// The last `?2` entries of the path that ends where `column` is `?1`, the oldest first. The walk carries sequence
+/// numbers alone; bodies are read for what the page holds.
+fn path_page(column: &str) -> String {
+    format!(
+        "WITH RECURSIVE walk (seq, parent) AS (
+            SELECT seq, parent FROM entries WHERE {column} = ?1
+            UNION ALL
+            SELECT entries.seq, entries.parent FROM walk JOIN entries ON entries.seq = walk.parent
+            LIMIT ?2)
+        SELECT {ENTRY_COLUMNS} FROM walk JOIN entries ON entries.seq = walk.seq ORDER BY entries.seq"
+    )
 }
 
 fn read_entry(row: &Row<'_>) -> rusqlite::Result<Entry> {

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bezel_api_tui::{Answer, Ask as Dialog, AskOption, Toast, TuiContext, Ui};
 use bezel_context::{CancelHandle, Context};
 use bezel_permissions_contract::{PendingAsk, PermissionsClient, Reply};
 use bezel_rpc::{AttachmentState, State};
 use bezel_session_types::{InvocationId, SubmitOutcome};
-use bezel_sessions_contract::{DirectoryState, SessionDirectoryClient};
+use bezel_sessions_contract::{DirectoryState, SessionDirectoryClient, title_when_listed};
 use tokio::sync::Notify;
 
 use crate::body;
@@ -22,9 +21,6 @@ impl Drop for Open {
         self.0.cancel();
     }
 }
-
-/// How long the list of sessions is waited for, to name the one that asks.
-const NAMING: Duration = Duration::from_secs(1);
 
 /// Keeps a dialog for each ask that waits, for as long as the facet lives.
 pub(crate) fn follow(cx: &TuiContext) {
@@ -148,10 +144,7 @@ async fn name(
     pending: &PendingAsk,
 ) -> Option<String> {
     let asker = pending.asker.as_ref()?;
-    let known = sessions.ready(&cx.with_timeout(NAMING)).await;
-    let title = known
-        .ok()
-        .and_then(|known| known.title_of(asker).map(str::to_owned));
+    let title = title_when_listed(cx, sessions, asker).await;
     Some(title.map_or_else(
         || "a subagent".to_owned(),
         |title| format!("the subagent “{title}”"),

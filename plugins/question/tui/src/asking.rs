@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bezel_api_tui::{Answer, Ask, AskOption, Toast, TuiContext, Ui};
 use bezel_context::{CancelHandle, Context};
 use bezel_question_contract::{PendingQuestion, QuestionResponse, QuestionsClient};
 use bezel_rpc::{AttachmentState, State};
 use bezel_session_types::{InvocationId, SubmitOutcome};
-use bezel_sessions_contract::{DirectoryState, SessionDirectoryClient};
+use bezel_sessions_contract::{DirectoryState, SessionDirectoryClient, title_when_listed};
 use tokio::sync::Notify;
 
 /// A question that is being asked; it is taken back when this is dropped.
@@ -20,9 +19,6 @@ impl Drop for Open {
         self.0.cancel();
     }
 }
-
-/// How long the list of sessions is waited for, to name the one that asks.
-const NAMING: Duration = Duration::from_secs(1);
 
 /// Keeps a dialog for each question that waits, for as long as the facet lives.
 pub(crate) fn follow(cx: &TuiContext) {
@@ -127,10 +123,7 @@ async fn name(
     pending: &PendingQuestion,
 ) -> Option<String> {
     let asker = pending.asker.as_ref()?;
-    let known = sessions.ready(&cx.with_timeout(NAMING)).await;
-    let title = known
-        .ok()
-        .and_then(|known| known.title_of(asker).map(str::to_owned));
+    let title = title_when_listed(cx, sessions, asker).await;
     Some(title.map_or_else(
         || "a subagent".to_owned(),
         |title| format!("the subagent “{title}”"),

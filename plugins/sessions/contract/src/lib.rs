@@ -41,7 +41,7 @@ pub use children::{
 };
 pub use following::{SessionCursor, SessionNews, SessionSnapshot};
 pub use listing::{Archived, ListSessions, SessionPage};
-pub use look_up::{PartError, by_part, list_all};
+pub use look_up::{PartError, by_part, list_all, title_when_listed};
 pub use record::{CommitReport, SessionRecord, SessionRecordClient, WorkerRecord};
 pub use upkeep::{ImportSession, Imported, SessionUpkeep, SessionUpkeepClient};
 

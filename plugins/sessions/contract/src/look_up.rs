@@ -1,13 +1,18 @@
-//! A session by a part of its id, among all that there are.
+//! A session among all that there are: by a part of its id, or its title by its id.
+
+use std::time::Duration;
 
 use bezel_context::Context;
-use bezel_rpc::CallError;
+use bezel_rpc::{CallError, State};
 use bezel_session_types::SessionId;
 
-use crate::{ListSessions, SessionDirectoryClient, SessionError, SessionSummary};
+use crate::{DirectoryState, ListSessions, SessionDirectoryClient, SessionError, SessionSummary};
 
 /// Sessions that are asked for at once: as many as a page has.
 const PAGE: u32 = 500;
+
+/// How long the list of sessions is waited for.
+const LISTING: Duration = Duration::from_secs(1);
 
 /// Why a part of an id names no session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +44,17 @@ pub async fn list_all(
             return Ok(sessions);
         }
     }
+}
+
+/// The title of a session, once the list of all has come; `None` where it has none, is not listed, or the list does
+/// not come soon.
+pub async fn title_when_listed(
+    cx: &Context,
+    sessions: &State<DirectoryState>,
+    session: &SessionId,
+) -> Option<String> {
+    let listed = sessions.ready(&cx.with_timeout(LISTING)).await.ok()?;
+    listed.title_of(session).map(str::to_owned)
 }
 
 /// The session whose id is `part`, or the only one whose id begins or ends so. Ids are ordered by time: those of one

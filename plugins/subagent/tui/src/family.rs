@@ -70,15 +70,10 @@ impl Family {
     pub(crate) fn badge(&self) -> Option<StyledLine> {
         let parent = self.parent()?;
         let sessions = self.sessions.get();
-        let parent = sessions
-            .sessions
-            .iter()
-            .find(|session| session.session_id == parent);
-        let title = parent.map_or("", |parent| parent.title.trim());
         let mut line = StyledLine::new("↑ ", Role::Accent);
-        let of = match title {
-            "" => "subagent".to_owned(),
-            title => format!("subagent of {}", sanitize(title, 1)),
+        let of = match sessions.title_of(&parent) {
+            None => "subagent".to_owned(),
+            Some(title) => format!("subagent of {}", sanitize(title, 1)),
         };
         let of = StyledLine::new(of, Role::Muted);
         line.spans.extend(truncate(&of, TITLE_CELLS).spans);

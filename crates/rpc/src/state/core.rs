@@ -22,6 +22,17 @@ pub(crate) struct Core<T> {
     writer: Mutex<()>,
 }
 
+/// What a cell holds at one moment. Whoever judges a value by its flags takes both from here: a flag that is
+/// read after its value may be the one of the next value.
+pub(crate) struct Current<T> {
+    pub(crate) version: u64,
+    pub(crate) value: Arc<T>,
+    /// Whether it came from the owner.
+    pub(crate) ready: bool,
+    /// Whether the owner cannot be reached.
+    pub(crate) stale: bool,
+}
+
 pub(super) type Refresh<T> = dyn Fn(&Core<T>, &TraceCarrier) + Send + Sync;
 
 /// A view of the cell for some principals, kept while somebody follows it.
@@ -78,14 +89,15 @@ impl<T: StateValue> Core<T> {
         self.lock().version
     }
 
-    pub(crate) fn current(&self) -> (u64, Arc<T>) {
+    /// The value and what is known of it, of one moment.
+    pub(crate) fn current(&self) -> Current<T> {
         let mut inner = self.lock();
-        (inner.version, inner.typed())
-    }
-
-    pub(crate) fn flags(&self) -> (bool, bool) {
-        let inner = self.lock();
-        (inner.ready, inner.stale)
+        Current {
+            version: inner.version,
+            value: inner.typed(),
+            ready: inner.ready,
+            stale: inner.stale,
+        }
     }
 
     /// A copy of the value for a writer to work on.

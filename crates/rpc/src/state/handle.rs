@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bezel_context::{Cancelled, Context, Principal, TraceCarrier};
 
 use super::cell::Projector;
-use super::core::Core;
+use super::core::{Core, Current};
 use super::{Replica, Source, StateValue};
 
 /// A read-only view of a value that somebody else owns. Cheap to clone.
@@ -72,12 +72,12 @@ impl<T: StateValue> State<T> {
 
     /// Whether a value came from the owner at least once. Always true in the owner's process.
     pub fn is_ready(&self) -> bool {
-        self.core.flags().0
+        self.core.lock().ready
     }
 
     /// Whether the owner cannot be reached, so that the value may be out of date.
     pub fn is_stale(&self) -> bool {
-        self.core.flags().1
+        self.core.lock().stale
     }
 
     /// Calls `listener` at once with the current value and then on each change, in order.
@@ -123,15 +123,7 @@ impl<T: StateValue> State<T> {
     /// Waits until the value is the owner's current one: hydrated and not stale.
     pub async fn ready(&self, cx: &Context) -> Result<Arc<T>, Cancelled> {
         let mut watcher = self.watch();
-        cx.run(async {
-            loop {
-                let value = watcher.changed().await;
-                if self.core.flags() == (true, false) {
-                    return value;
-                }
-            }
-        })
-        .await
+        cx.run(watcher.changed_by_owner()).await
     }
 
     /// A state that follows this one through `convert`. It lives in this process only.
@@ -139,7 +131,8 @@ impl<T: StateValue> State<T> {
         &self,
         convert: impl Fn(&T) -> U + Send + Sync + 'static,
     ) -> State<U> {
-        let core = Core::new(convert(&self.get()), self.is_ready());
+        let current = self.core.current();
+        let core = Core::new(convert(&current.value), current.ready);
         let keep = follow(self, &core, move |value| Arc::new(convert(value)));
         State {
             core,
@@ -164,11 +157,12 @@ fn follow<T: StateValue, U: StateValue>(
     convert: impl Fn(&Arc<T>) -> Arc<U> + Send + Sync + 'static,
 ) -> Subscription {
     let target: Weak<Core<U>> = Arc::downgrade(target);
-    let flags = Arc::downgrade(&origin.core);
-    origin.subscribe(move |value, cx| {
-        if let (Some(target), Some(origin)) = (target.upgrade(), flags.upgrade()) {
-            let (ready, stale) = origin.flags();
-            target.mirror(convert(value), ready, stale, cx.trace().clone());
+    let source = Arc::downgrade(&origin.core);
+    origin.subscribe(move |_, cx| {
+        if let (Some(target), Some(source)) = (target.upgrade(), source.upgrade()) {
+            let current = source.current();
+            let value = convert(&current.value);
+            target.mirror(value, current.ready, current.stale, cx.trace().clone());
         }
     })
 }
@@ -238,13 +232,30 @@ impl<T: StateValue> StateWatcher<T> {
     ///
     /// Dropping the future loses nothing.
     pub async fn changed(&mut self) -> Arc<T> {
+        self.next().await.value
+    }
+
+    /// The value after the next change that is the owner's current one: hydrated and not stale. What is shown
+    /// before the owner's first value is passed over.
+    ///
+    /// Dropping the future loses nothing that is still current.
+    pub async fn changed_by_owner(&mut self) -> Arc<T> {
+        loop {
+            let current = self.next().await;
+            if current.ready && !current.stale {
+                return current.value;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Current<T> {
         loop {
             let mut notified = std::pin::pin!(self.state.core.notify.notified());
             notified.as_mut().enable();
-            let (version, value) = self.state.core.current();
-            if version != self.seen {
-                self.seen = version;
-                return value;
+            let current = self.state.core.current();
+            if current.version != self.seen {
+                self.seen = current.version;
+                return current;
             }
             notified.await;
         }
@@ -280,12 +291,71 @@ impl std::fmt::Debug for Subscription {
 
 impl<T: StateValue + std::fmt::Debug> std::fmt::Debug for State<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (ready, stale) = self.core.flags();
+        let current = self.core.current();
         formatter
             .debug_struct("State")
-            .field("value", &self.get())
-            .field("ready", &ready)
-            .field("stale", &stale)
+            .field("value", &current.value)
+            .field("ready", &current.ready)
+            .field("stale", &current.stale)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Barrier, mpsc};
+    use std::thread;
+
+    use bytes::Bytes;
+    use futures::executor::block_on;
+
+    use super::*;
+
+    /// How many first values race with a reader; the window between a value and its flags is some nanoseconds.
+    const RACES: usize = 20_000;
+
+    /// Hydrates replica after replica while `read` reads each.
+    fn race(read: impl Fn(State<u32>)) {
+        let (sender, receiver) = mpsc::channel::<Arc<Core<u32>>>();
+        let start = Arc::new(Barrier::new(2));
+        let started = Arc::clone(&start);
+        let owner = thread::spawn(move || {
+            for core in receiver {
+                started.wait();
+                Replica::install(&*core, Bytes::from_static(b"7"), 1, TraceCarrier::root());
+                Replica::announce(&*core);
+            }
+        });
+        for _ in 0..RACES {
+            let core = Core::new(0, false);
+            sender.send(Arc::clone(&core)).expect("the owner lives");
+            start.wait();
+            read(State::owned(core, None));
+        }
+        drop(sender);
+        owner.join().expect("the owner installs");
+    }
+
+    #[test]
+    fn what_is_ready_is_never_the_value_from_before_the_first_one() {
+        race(|state| {
+            let ready = block_on(state.ready(&Context::background()));
+            assert_eq!(ready.map(|value| *value), Ok(7));
+        });
+    }
+
+    #[test]
+    fn a_state_that_follows_another_is_not_ready_before_that_one_is() {
+        race(|state| {
+            let unlinked = Unlinked::new();
+            let followed = unlinked.state();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let ready = block_on(followed.ready(&Context::background()));
+                    assert_eq!(ready.map(|value| *value), Ok(7));
+                });
+                unlinked.link(&state);
+            });
+        });
     }
 }

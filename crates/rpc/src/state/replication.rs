@@ -227,7 +227,7 @@ mod tests {
 
         let unread = replica();
         assert!(unread.patch(5, 6, half(), TraceCarrier::root()).is_err());
-        assert!(unread.get().is_empty() && !unread.flags().0);
+        assert!(unread.get().is_empty() && !unread.current().ready);
     }
 
     #[test]

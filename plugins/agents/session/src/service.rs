@@ -62,9 +62,9 @@ pub(crate) async fn follow(desk: Arc<Desk>, record: State<WorkerRecord>, followe
     let mut changes = record.watch();
     let mut seen = desk.chosen();
     loop {
-        let latest = changes.changed().await;
         // Before the first answer of the server there is no record to follow.
-        if record.is_ready() && latest.agent != seen {
+        let latest = changes.changed_by_owner().await;
+        if latest.agent != seen {
             seen.clone_from(&latest.agent);
             followed.fetch_add(1, Ordering::AcqRel);
             desk.choose(latest.agent.clone());

@@ -31,11 +31,9 @@ impl Recorded {
         let cx = Context::background();
         let mut changes = record.watch();
         loop {
-            let latest = changes.changed().await;
             // Before the first answer of the server there is no record to follow.
-            if record.is_ready() {
-                self.take(&cx, &latest);
-            }
+            let latest = changes.changed_by_owner().await;
+            self.take(&cx, &latest);
         }
     }
 

@@ -312,6 +312,8 @@ impl Harness {
             core.stopped().await;
         }
         self.session.hub.close();
+        // Whoever still holds something of the session: its next owner may open it now.
+        self.session.store.close();
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {

@@ -131,7 +131,7 @@ pub enum CommitError {
         /// What the system says.
         reason: String,
     },
-    /// The store was told to take no further commit.
+    /// The store is closed, or was told to take no further commit.
     #[error("session database {path} takes no further commit")]
     Stopped {
         /// The database.
@@ -142,6 +142,12 @@ pub enum CommitError {
 /// A read that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
+    /// The store is closed.
+    #[error("session database {path} is closed here: ask whoever opens it next")]
+    Closed {
+        /// The database.
+        path: PathBuf,
+    },
     /// SQLite refused.
     #[error("cannot read session database {path}: {source}")]
     Sqlite {

@@ -14,7 +14,8 @@ use crate::sync::{Log, LogBroken, checkpoint};
 use crate::transaction::{Prepared, sqlite_error};
 use crate::{CommitError, Committed, OpenError, Queries, ReadError, Transaction};
 
-/// One session's database, owned. Clones share it; the last one closes it and frees the lock.
+/// One session's database, owned. Clones share it; [`Store::close`] closes it and frees the lock, or else the end of
+/// the last of them.
 ///
 /// Commits are short (a few pages into the log, no disk sync) and run in the caller's thread.
 /// Bringing them to the disk is [`Store::synced`]'s, off the runtime.
@@ -24,19 +25,24 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     // A plain mutex: held for one transaction or one read, never across an await.
-    writer: Mutex<Writer>,
+    writer: Mutex<Owned>,
     log: Log,
     last: watch::Sender<u64>,
-    // After the connection, so that the lock outlives it.
-    _lock: OwnerLock,
+}
+
+struct Owned {
+    /// None once it is closed.
+    writer: Option<Writer>,
+    commits: u64,
 }
 
 struct Writer {
     connection: Connection,
     seq: u64,
-    commits: u64,
     unchecked_bytes: usize,
     allowed: Option<u64>,
+    // After the connection, so that the lock outlives it.
+    _lock: OwnerLock,
 }
 
 /// Text written since the last checkpoint after which the next one is due.
@@ -63,17 +69,27 @@ impl Store {
         let writer = Writer {
             connection,
             seq,
-            commits: 0,
             unchecked_bytes: 0,
             allowed: None,
+            _lock: lock,
+        };
+        let owned = Owned {
+            writer: Some(writer),
+            commits: 0,
         };
         Ok(Store(Arc::new(Inner {
             path: path.to_owned(),
-            writer: Mutex::new(writer),
+            writer: Mutex::new(owned),
             log,
             last: watch::Sender::new(seq),
-            _lock: lock,
         })))
+    }
+
+    /// Gives the database up, whoever still holds the store: its lock is free once this returns. Commits and reads
+    /// through it fail from now on; what was committed can still be waited for to be on the disk.
+    pub fn close(&self) {
+        let writer = self.writer().writer.take();
+        drop(writer);
     }
 
     /// The file.
@@ -85,31 +101,32 @@ impl Store {
     pub fn commit(&self, transaction: Transaction) -> Result<Committed, CommitError> {
         let prepared = Prepared::new(transaction);
         let now = now();
-        let mut writer = self.writer();
+        let mut owned = self.writer();
+        let Owned { writer, commits } = &mut *owned;
         if let Some(LogBroken { reason }) = self.0.log.broken() {
             return Err(CommitError::Sync {
                 path: self.0.path.clone(),
                 reason,
             });
         }
-        if writer.allowed == Some(0) {
+        let Some(writer) = writer.as_mut().filter(|writer| writer.allowed != Some(0)) else {
             return Err(CommitError::Stopped {
                 path: self.0.path.clone(),
             });
-        }
+        };
         let before = writer.seq;
         let seq = writer.write(&self.0.path, &prepared, now)?;
         writer.seq = seq;
-        writer.commits += 1;
+        *commits += 1;
         writer.allowed = writer.allowed.map(|left| left - 1);
         writer.unchecked_bytes += prepared.bytes + COMMIT_OVERHEAD;
         let due = writer.unchecked_bytes >= CHECKPOINT_BYTES;
         if due {
             writer.unchecked_bytes = 0;
         }
-        let number = writer.commits;
+        let number = *commits;
         self.0.log.committed(number);
-        drop(writer);
+        drop(owned);
         self.0.last.send_replace(seq);
         if due {
             checkpoint(&self.0.path);
@@ -146,15 +163,21 @@ impl Store {
         &self,
         read: impl FnOnce(&Queries<'_>) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
-        let writer = self.writer();
-        read(&Queries::new(&writer.connection, &self.0.path, CURRENT))
+        match &self.writer().writer {
+            Some(writer) => read(&Queries::new(&writer.connection, &self.0.path, CURRENT)),
+            None => Err(ReadError::Closed {
+                path: self.0.path.clone(),
+            }),
+        }
     }
 
     /// Takes no more than `commits` further commits, as if the process died after the last: for
     /// tests of recovery.
     #[doc(hidden)]
     pub fn stop_after(&self, commits: u64) {
-        self.writer().allowed = Some(commits);
+        if let Some(writer) = &mut self.writer().writer {
+            writer.allowed = Some(commits);
+        }
     }
 
     /// How many commits this handle made: for tests of recovery.
@@ -178,7 +201,10 @@ impl Store {
     /// Lets the file grow by no more than `pages` pages: a full disk, for tests.
     #[doc(hidden)]
     pub fn limit_growth(&self, pages: i64) -> Result<(), CommitError> {
-        let writer = self.writer();
+        let owned = self.writer();
+        let Some(writer) = &owned.writer else {
+            return Ok(());
+        };
         let limit = writer
             .connection
             .pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))
@@ -191,7 +217,7 @@ impl Store {
         limit.map_err(|source| sqlite_error(&self.0.path, source))
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
+    fn writer(&self) -> MutexGuard<'_, Owned> {
         self.0.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -67,6 +67,7 @@ pub struct RunningSession {
     session: Arc<dyn EngineSession>,
     assembled: Assembled,
     link: Link,
+    table: ServiceTable,
     registries: Registries,
     /// Tells the session's subscribers of what is not in place.
     _problems: FollowingProblems,
@@ -172,6 +173,7 @@ impl SessionHost {
             session,
             assembled,
             link,
+            table,
             registries,
             _problems: problems,
             lifecycle,
@@ -260,7 +262,7 @@ impl RunningSession {
         self.session.is_idle()
     }
 
-    /// Calls the hooks at the end, then ends the facets in reverse, the connection and the engine. Nothing is
+    /// Calls the hooks at the end, then ends the engine, the facets in reverse, and the connection. Nothing is
     /// lost: for the session it is like a crash. Returns every failed hook and disposer, and what had to be
     /// aborted.
     pub async fn stop(self) -> Vec<Failure> {
@@ -278,9 +280,11 @@ impl RunningSession {
             .collect();
         // Who wants something of the session from now on waits for its next host.
         drop(self.place);
+        self.table.end();
+        // Before the facets: a run that still went on would find its model or its tool gone, and end for it.
+        self.session.close().await;
         failures.extend(self.assembled.dispose().await);
         self.link.stop().await;
-        self.session.close().await;
         if self.is_root {
             // After the root's own end: what waits for a child there does not see it go.
             failures.extend(self.tree.close().await);

@@ -26,6 +26,7 @@ struct Table {
 struct Inner {
     services: BTreeMap<&'static str, Exposed>,
     active: bool,
+    ends: bool,
     providers: Vec<Weak<Provider>>,
     attached: Vec<Arc<Watcher>>,
     detached: Vec<Arc<Watcher>>,
@@ -82,8 +83,16 @@ impl ServiceTable {
         for provider in self.providers() {
             provider.close_service(id);
         }
-        self.announce();
+        if !lock(&self.0.inner).ends {
+            self.announce();
+        }
         true
+    }
+
+    /// The host ends: calls and subscriptions from now on fail with `session_unavailable`, as they do once the
+    /// connection is gone, which alone tells peers of it. What runs may finish.
+    pub fn end(&self) {
+        lock(&self.0.inner).ends = true;
     }
 
     /// Lets calls in and snapshots out. Before, calls fail with `not_active` and subscriptions wait, and nobody is
@@ -147,6 +156,12 @@ impl ServiceTable {
             return Err(RpcError::new(
                 ErrorCode::NotActive,
                 "the host is still starting; call again once it is active",
+            ));
+        }
+        if inner.ends {
+            return Err(RpcError::new(
+                ErrorCode::SessionUnavailable,
+                format!("the host of {id:.64} ends; call again once it is back"),
             ));
         }
         inner.services.get(id).cloned().ok_or_else(|| {

@@ -95,6 +95,19 @@ on_every_transport! {
         guest.models.state().ready(&cx).await.expect("state is for readers");
     }
 
+    async fn a_service_of_a_host_that_ends_is_away_and_not_unknown(stage: Stage) {
+        let client = stage.client("ann").await;
+        let cx = Context::background();
+        client.models.echo(&cx, "x".into()).await.expect("it is there");
+        stage.table.end();
+        for _ in 0..2 {
+            let error = client.models.echo(&cx, "x".into()).await.expect_err("it ends");
+            assert_eq!(error.code(), Some(ErrorCode::SessionUnavailable));
+            stage.table.withdraw("models");
+        }
+        assert!(client.link.server().try_use::<ModelsClient>().is_some(), "it comes back");
+    }
+
     async fn a_service_that_is_not_exposed_is_unknown_like_one_that_does_not_exist(stage: Stage) {
         stage.table.withdraw("models");
         let client = stage.client("ann").await;

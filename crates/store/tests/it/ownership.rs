@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use bezel_store::{OpenError, Store};
+use bezel_session_types::EntryId;
+use bezel_store::{CommitError, OpenError, ReadError, Store};
 
-use crate::support::{Place, child, child_role, ready_and_wait};
+use crate::support::{Place, append, child, child_role, ready_and_wait};
 
 #[test]
 fn a_process_that_holds_the_database() {
@@ -43,6 +44,26 @@ fn b36_a_second_handle_in_the_same_process_is_refused_until_the_first_is_gone() 
     ));
     drop(clone);
     Store::open(&place.path).unwrap();
+}
+
+#[tokio::test]
+async fn b36_one_that_is_closed_is_free_for_the_next_owner_whoever_still_holds_it() {
+    let place = Place::new();
+    let store = place.open();
+    let committed = store.commit(append("e1", None)).unwrap();
+    store.close();
+    let next = place.open();
+    store.synced(&committed).await.unwrap();
+    store.sync().await.unwrap();
+    let refused = store.commit(append("e2", Some("e1"))).unwrap_err();
+    assert!(matches!(refused, CommitError::Stopped { .. }), "{refused}");
+    let refused = store
+        .read(|queries| queries.entry(&EntryId::new("e1")))
+        .unwrap_err();
+    assert!(matches!(refused, ReadError::Closed { .. }), "{refused}");
+    let kept = next.read(|queries| queries.entry(&EntryId::new("e1")));
+    assert!(kept.unwrap().is_some());
+    next.commit(append("e2", Some("e1"))).unwrap();
 }
 
 #[test]

@@ -1,16 +1,17 @@
-//! Behaviour 36: a host that is closed leaves nothing in its process.
+//! A host that is closed leaves nothing in its process (behaviour 36), and what ran in it goes on in the next.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use bezel_api_session::{
     BeforeTool, Evaluation, Facet, FacetError, SessionContext, SessionFacet, ToolDraft,
 };
 use bezel_session_types::ToolOutput;
-use bezel_testkit::{Script, ScriptedProvider, Turn};
+use bezel_testkit::{Script, ScriptedProvider, Step, Turn};
 use serde_json::json;
 
-use crate::world::{Kept, Opened, Place, TestTool, tools};
+use crate::world::{Kept, Opened, Place, TestTool, says, tools};
 
 /// Something that every registration holds, so that one which stays can be told.
 type Held = Arc<&'static str>;
@@ -160,4 +161,46 @@ async fn opencode_36_closing_many_hosts_releases_all_their_registrations_tasks_a
         assert_eq!(metrics.num_alive_tasks(), before, "round {round}");
     }
     assert_eq!(watched.count(), 20 * 22);
+}
+
+/// A plugin that takes three seconds to end.
+fn slow_to_end() -> SessionFacet {
+    Facet::new("slow-to-end", |cx: SessionContext| async move {
+        cx.on_dispose(|| async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            Ok(())
+        });
+        Ok::<(), FacetError>(())
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_over_before_the_plugins_that_it_needs_end() {
+    let model = || {
+        ScriptedProvider::new(Script::respond(|call| {
+            match call.last_results().is_empty() {
+                true => Turn::steps([
+                    Step::delay(Duration::from_secs(1)),
+                    Step::call("read", json!({})),
+                ]),
+                false => Turn::text("Done."),
+            }
+        }))
+    };
+    let (place, kept) = (Place::new(), Kept::default());
+    // The last one ends first: its tool is gone while the model answers.
+    let facets = || {
+        let brings = tools("brings", &kept, |draft: &mut ToolDraft| {
+            draft.set("read", says("read"))
+        });
+        vec![slow_to_end(), brings]
+    };
+    let session = place.open_facets(&model(), facets()).await;
+    session.steer("one").await;
+    session.runs().await;
+    session.dies().await;
+    let session = place.open_facets(&model(), facets()).await;
+    session.idle().await;
+    assert_eq!(session.read().await, ["read"]);
+    assert_eq!(session.said().await, ["one", "", "Done."]);
 }

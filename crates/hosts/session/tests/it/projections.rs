@@ -74,11 +74,11 @@ async fn opencode_17_replaying_the_log_gives_the_same_projection() {
         .await
         .unwrap();
     let live = state.get().items.clone();
-    // Whoever holds a service of a session holds its database.
-    drop((state, transcript));
     session.dies().await;
-    let (session, transcript) = open(&place, &model).await;
-    let replayed = transcript.state().get().items.clone();
+    // Who holds a service of a session that is over holds nothing of its database.
+    let (session, again) = open(&place, &model).await;
+    drop((state, transcript));
+    let replayed = again.state().get().items.clone();
     assert_eq!(timeless(&replayed), timeless(&live));
     session.dies().await;
 }

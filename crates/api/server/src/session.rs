@@ -53,6 +53,8 @@ pub enum SessionStatus {
     Starting,
     /// It is connected and something runs in it.
     Active,
+    /// It is connected, and what runs in it waits for a person's answer.
+    Waiting,
     /// It is connected and waits.
     Idle,
     /// There is none.
@@ -114,6 +116,8 @@ pub struct Commit {
     pub seq: u64,
     /// Whether an operation runs.
     pub running: bool,
+    /// Whether a call of it waits for a person's answer.
+    pub waiting: bool,
     /// Taken only where the record has none.
     pub title: Option<String>,
 }

@@ -60,6 +60,12 @@ impl Agent {
         self.backend.lane(name).map(Lane)
     }
 
+    /// How many durable requests of the session wait for an answer, of whichever plugin, now and from now on. Where
+    /// the engine has none it is zero for good, and its sender is gone.
+    pub fn open_requests(&self) -> watch::Receiver<usize> {
+        self.backend.open_requests()
+    }
+
     /// What the engine that drives this session can do.
     pub fn capabilities(&self) -> Capabilities {
         self.backend.capabilities()

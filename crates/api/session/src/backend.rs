@@ -71,6 +71,10 @@ pub trait AgentBackend: Send + Sync {
             reason: lacking.to_string(),
         })
     }
+    /// See [`crate::Agent::open_requests`].
+    fn open_requests(&self) -> watch::Receiver<usize> {
+        watch::channel(0).1
+    }
     /// See [`crate::SessionTree::recent`].
     fn recent(
         &self,

@@ -89,6 +89,14 @@ fn pending(home: &Home, session: &str) -> Vec<Value> {
     shown["questions"].as_array().unwrap().clone()
 }
 
+/// What lists say that the session does.
+fn status(home: &Home, session: &str) -> String {
+    let listed = home.run(&["session", "list", "--json"]);
+    let listed: Vec<Value> = serde_json::from_str(&listed.succeeded().stdout).unwrap();
+    let found = listed.iter().find(|found| found["session_id"] == session);
+    found.unwrap()["status"].as_str().unwrap().to_owned()
+}
+
 fn answer(home: &Home, session: &str, with: &[&str]) -> Done {
     let arguments = [&["session", "answer", session], with].concat();
     home.run(&arguments)
@@ -104,10 +112,14 @@ async fn a_run_without_a_terminal_tells_its_question_and_goes_on_with_the_answer
     let waiting = pending(&home, &session);
     assert_eq!(waiting.len(), 1);
     assert_eq!(waiting[0]["id"], asked.question["item"]);
+    eventually("lists do not say that it waits", || {
+        (status(&home, &session) == "waiting").then_some(())
+    });
     answer(&home, &session, &["--option", "3"]).failed(2, "the question has 2");
     answer(&home, &session, &["nobody", "--option", "1"]).failed(2, "no question nobody waits");
     answer(&home, &session, &["--option", "2"]).succeeded();
     let end = asked.result();
+    assert_ne!(status(&home, &session), "waiting");
     assert_eq!(end["output"], "User selected: 2. Blue");
     assert_eq!(end["details"]["answer"], "Blue");
     let answered = server.last_body().to_string();

@@ -61,6 +61,11 @@ pub struct RequestChannel {
 }
 
 impl Harness {
+    /// How many requests wait for an answer, of whichever channel, now and from now on.
+    pub fn open_requests(&self) -> watch::Receiver<usize> {
+        self.session().channels.open()
+    }
+
     /// Opens a channel whose requests and answers match these schemas. What an earlier process left
     /// asked is there.
     pub fn requests(
@@ -90,7 +95,7 @@ impl Harness {
 impl RequestChannel {
     /// What waits for an answer, now and from now on.
     pub fn pending(&self) -> watch::Receiver<PendingRequests> {
-        self.channel.pending.subscribe()
+        self.channel.pending()
     }
 
     /// Asks on behalf of a call, or finds what it asked before, and waits for the answer. Without an end

@@ -11,16 +11,20 @@ use super::{Asked, ChannelId, PendingRequests, WaitError};
 use crate::state::LaneCore;
 
 /// The channels of a session: those that were opened, and those that something waits in.
-#[derive(Default)]
 pub(crate) struct Channels {
     // A plain mutex: held to look a channel up or make it.
     channels: Mutex<BTreeMap<ChannelId, Arc<Channel>>>,
+    /// How many requests of all channels wait.
+    open: Open,
 }
+
+type Open = Arc<watch::Sender<usize>>;
 
 /// What this process knows of a channel beside what is committed.
 pub(super) struct Channel {
     /// What waits, by invocation id, which is the order of asking. Changed under the lock of the lane that the call is of.
-    pub(super) pending: watch::Sender<PendingRequests>,
+    pending: watch::Sender<PendingRequests>,
+    open: Open,
     // A plain mutex: held to add, take out or find a waiter.
     waiters: Mutex<HashMap<InvocationId, oneshot::Sender<Arc<Value>>>>,
 }
@@ -32,7 +36,21 @@ pub(super) struct Waiter<'channel> {
     answer: oneshot::Receiver<Arc<Value>>,
 }
 
+impl Default for Channels {
+    fn default() -> Self {
+        Channels {
+            channels: Mutex::default(),
+            open: Arc::new(watch::Sender::new(0)),
+        }
+    }
+}
+
 impl Channels {
+    /// How many requests wait, of whichever channel, now and from now on.
+    pub(crate) fn open(&self) -> watch::Receiver<usize> {
+        self.open.subscribe()
+    }
+
     /// Shows what an earlier process left asked.
     pub(crate) fn restore<'lanes>(&self, lanes: impl Iterator<Item = &'lanes Arc<LaneCore>>) {
         let mut pending: BTreeMap<ChannelId, Vec<PendingRequest<Arc<Value>>>> = BTreeMap::new();
@@ -52,7 +70,7 @@ impl Channels {
         }
         for (id, mut pending) in pending {
             pending.sort_by(|one, other| one.id.cmp(&other.id));
-            self.channel(&id).pending.send_replace(pending.into());
+            self.channel(&id).change(|shown| *shown = pending.into());
         }
     }
 
@@ -68,6 +86,7 @@ impl Channels {
         let channel = channels.entry(id.clone()).or_insert_with(|| {
             Arc::new(Channel {
                 pending: watch::Sender::new(Arc::from([])),
+                open: Arc::clone(&self.open),
                 waiters: Mutex::default(),
             })
         });
@@ -76,6 +95,25 @@ impl Channels {
 }
 
 impl Channel {
+    /// What waits, now and from now on.
+    pub(super) fn pending(&self) -> watch::Receiver<PendingRequests> {
+        self.pending.subscribe()
+    }
+
+    /// Changes what waits, and how many wait in all.
+    fn change(&self, change: impl FnOnce(&mut PendingRequests)) {
+        self.pending.send_if_modified(|pending| {
+            let before = pending.len();
+            change(pending);
+            let now = pending.len();
+            if now == before {
+                return false;
+            }
+            self.open.send_modify(|open| *open = (*open + now) - before);
+            true
+        });
+    }
+
     pub(super) fn wait_for<'channel>(
         &'channel self,
         invocation_id: &'channel InvocationId,
@@ -104,7 +142,7 @@ impl Channel {
     }
 
     pub(super) fn show(&self, asked: &Asked) {
-        self.pending.send_modify(|pending| {
+        self.change(|pending| {
             let mut longer = pending.to_vec();
             let at = longer.partition_point(|other| other.id < asked.invocation_id);
             let shown = PendingRequest {
@@ -118,12 +156,9 @@ impl Channel {
     }
 
     pub(super) fn hide(&self, is_gone: impl Fn(&InvocationId) -> bool) {
-        self.pending.send_if_modified(|pending| {
+        self.change(|pending| {
             let left = pending.iter().filter(|shown| !is_gone(&shown.id));
-            let left: PendingRequests = left.cloned().collect();
-            let changed = left.len() < pending.len();
-            *pending = left;
-            changed
+            *pending = left.cloned().collect();
         });
     }
 

@@ -97,6 +97,10 @@ impl AgentBackend for HostAgent {
         }
     }
 
+    fn open_requests(&self) -> watch::Receiver<usize> {
+        self.harness.open_requests()
+    }
+
     fn recent(
         &self,
         before: Option<EntryId>,

@@ -82,7 +82,7 @@ fn ask(id: &str, tool: &str, arguments: Value, action: &str, resource: &str) -> 
 }
 
 /// As much of the server's directory as dialogs look at: the one session that began another.
-#[service("session-directory", version = "1.2")]
+#[service("session-directory", version = "1.3")]
 trait Listed {
     fn state(&self) -> State<DirectoryState>;
 }

@@ -72,7 +72,7 @@ impl Played {
 }
 
 /// As much of the server's directory as dialogs look at: the one session that began another.
-#[service("session-directory", version = "1.2")]
+#[service("session-directory", version = "1.3")]
 trait Listed {
     fn state(&self) -> State<DirectoryState>;
 }

@@ -41,12 +41,12 @@ pub use children::{
 };
 pub use following::{SessionCursor, SessionNews, SessionSnapshot};
 pub use listing::{Archived, ListSessions, SessionPage};
-pub use look_up::{PartError, by_part, list_all, title_when_listed};
+pub use look_up::{PartError, by_part, list_all, title_when_listed, waiting};
 pub use record::{CommitReport, SessionRecord, SessionRecordClient, WorkerRecord};
 pub use upkeep::{ImportSession, Imported, SessionUpkeep, SessionUpkeepClient};
 
 /// Which sessions there are, and what was said and done in them. Starts no worker and asks none.
-#[service("session-directory", version = "1.2")]
+#[service("session-directory", version = "1.3")]
 pub trait SessionDirectory {
     /// The sessions within the caller's reach that are not archived, those that sessions began included.
     fn state(&self) -> State<DirectoryState>;
@@ -144,7 +144,7 @@ pub trait SessionDirectory {
 }
 
 /// Changes sessions and selects one for the caller's connection.
-#[service("session-management", version = "1.1")]
+#[service("session-management", version = "1.2")]
 pub trait SessionManagement {
     /// A new session with a started worker.
     #[scope(operate)]
@@ -400,6 +400,8 @@ pub enum SessionStatus {
     Starting,
     /// Something runs in it.
     Active,
+    /// Something runs in it and waits for a person's answer.
+    Waiting,
     /// Its worker waits.
     Idle,
     /// It has no worker.

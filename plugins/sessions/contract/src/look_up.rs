@@ -1,12 +1,16 @@
-//! A session among all that there are: by a part of its id, or its title by its id.
+//! A session among all that there are: by a part of its id, its title by its id, those that wait for a person.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bezel_context::Context;
 use bezel_rpc::{CallError, State};
 use bezel_session_types::SessionId;
 
-use crate::{DirectoryState, ListSessions, SessionDirectoryClient, SessionError, SessionSummary};
+use crate::{
+    DirectoryState, ListSessions, SessionDirectoryClient, SessionError, SessionStatus,
+    SessionSummary,
+};
 
 /// Sessions that are asked for at once: as many as a page has.
 const PAGE: u32 = 500;
@@ -82,12 +86,35 @@ pub fn by_part<'a>(
     }
 }
 
+/// The sessions that wait for a person: those that ask something, and those that began them.
+pub fn waiting(sessions: &[SessionSummary]) -> HashSet<&SessionId> {
+    let asking = |session: &&SessionSummary| session.status == SessionStatus::Waiting;
+    let mut waiting = HashSet::new();
+    let mut above: Vec<&SessionId> = sessions
+        .iter()
+        .filter(asking)
+        .map(|session| &session.session_id)
+        .collect();
+    if above.is_empty() {
+        return waiting;
+    }
+    let parents: HashMap<&SessionId, &SessionId> = sessions
+        .iter()
+        .filter_map(|session| Some((&session.session_id, session.parent_id.as_ref()?)))
+        .collect();
+    while let Some(session) = above.pop() {
+        if waiting.insert(session) {
+            above.extend(parents.get(session).copied());
+        }
+    }
+    waiting
+}
+
 #[cfg(test)]
 mod tests {
     use bezel_context::WorkspaceId;
 
     use super::*;
-    use crate::SessionStatus;
 
     fn sessions(ids: &[&str]) -> Vec<SessionSummary> {
         let session = |id: &&str| SessionSummary {
@@ -118,5 +145,20 @@ mod tests {
         }
         let several = by_part(&sessions, "a").unwrap_err();
         assert!(matches!(&several, PartError::Ambiguous(ids) if ids.len() == 3));
+    }
+    #[test]
+    fn what_asks_waits_and_so_does_whatever_began_it() {
+        let mut sessions = sessions(&["root", "child", "other", "grandchild"]);
+        sessions[1].parent_id = Some(SessionId::new("root"));
+        sessions[3].parent_id = Some(SessionId::new("child"));
+        assert!(waiting(&sessions).is_empty());
+        sessions[3].status = SessionStatus::Waiting;
+        let mut found: Vec<&str> = waiting(&sessions).iter().map(|id| id.as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["child", "grandchild", "root"]);
+        // A parent that is gone, or one that is its own, ends the way up.
+        sessions[0].parent_id = Some(SessionId::new("grandchild"));
+        sessions[1].parent_id = Some(SessionId::new("gone"));
+        assert_eq!(waiting(&sessions).len(), 3);
     }
 }

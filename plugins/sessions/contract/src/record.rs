@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::SessionError;
 
 /// What a worker may do to the record of its own session. The server knows which one from the credential.
-#[service("session-record", version = "1.1")]
+#[service("session-record", version = "1.2")]
 pub trait SessionRecord {
     /// The record of the worker's own session, as it changes; empty for everybody else.
     #[scope(operate)]
@@ -71,6 +71,9 @@ pub struct CommitReport {
     pub seq: u64,
     /// Whether an operation runs.
     pub running: bool,
+    /// Whether a call of it waits for a person's answer.
+    #[serde(default)]
+    pub waiting: bool,
     /// A title made from the first prompt; taken only where the record has none.
     pub title: Option<String>,
 }

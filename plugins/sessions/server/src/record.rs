@@ -61,6 +61,7 @@ impl SessionRecord for Record {
         let commit = Commit {
             seq: report.seq,
             running: report.running,
+            waiting: report.waiting,
             title: report.title,
         };
         let reported = self

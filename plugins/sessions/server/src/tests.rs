@@ -143,6 +143,7 @@ async fn only_a_sessions_own_worker_may_use_its_record() {
     let report = CommitReport {
         seq: 7,
         running: true,
+        waiting: false,
         title: None,
     };
     let refused = record.committed(&cx, report.clone()).await.unwrap_err();
@@ -529,6 +530,7 @@ async fn who_follows_a_session_hears_of_what_its_worker_commits() {
         let report = CommitReport {
             seq: 7,
             running: true,
+            waiting: false,
             title: None,
         };
         record.committed(&cx, report).await

@@ -24,6 +24,7 @@ fn status(status: SessionStatus) -> contract::SessionStatus {
     match status {
         SessionStatus::Starting => contract::SessionStatus::Starting,
         SessionStatus::Active => contract::SessionStatus::Active,
+        SessionStatus::Waiting => contract::SessionStatus::Waiting,
         SessionStatus::Idle => contract::SessionStatus::Idle,
         SessionStatus::Closed => contract::SessionStatus::Closed,
         SessionStatus::Unreachable => contract::SessionStatus::Unreachable,

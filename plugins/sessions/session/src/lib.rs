@@ -12,6 +12,7 @@ use bezel_context::Context;
 use bezel_sessions_contract::{
     CommitReport, SessionCopiesClient, SessionForkClient, SessionRecordClient,
 };
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -37,12 +38,25 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         tree: cx.agent.tree(),
         copies: cx.server.use_service(),
     }));
-    let newest = watch::Sender::new(CommitReport {
+    let newest = Arc::new(watch::Sender::new(CommitReport {
         seq: 0,
         running: false,
+        waiting: false,
         title: None,
-    });
+    }));
     let mut reports = newest.subscribe();
+    let (mut open, asked) = (cx.agent.open_requests(), Arc::clone(&newest));
+    cx.spawner().spawn("open requests", async move {
+        loop {
+            let waiting = *open.borrow_and_update() > 0;
+            asked.send_if_modified(|report| {
+                std::mem::replace(&mut report.waiting, waiting) != waiting
+            });
+            if open.changed().await.is_err() {
+                return;
+            }
+        }
+    });
     cx.agent.events().subscribe(move |events| {
         newest.send_if_modified(|report| {
             let before = report.clone();
@@ -55,16 +69,17 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
 
     let connection = cx.connection.clone();
     cx.spawner().spawn("commit reports", async move {
-        let mut told = (false, None);
+        let mut told = (false, false, None);
         while reports.changed().await.is_ok() {
-            let says_more =
-                |report: &CommitReport| (report.running, &report.title) != (told.0, &told.1);
+            let says_more = |report: &CommitReport| {
+                (report.running, report.waiting, &report.title) != (told.0, told.1, &told.2)
+            };
             // Ended by the limit, by a report that says more, or by the facet's end, which `changed` tells.
             tokio::time::timeout(GOES_ON, reports.wait_for(says_more))
                 .await
                 .ok();
             let report = reports.borrow_and_update().clone();
-            told = (report.running, report.title.clone());
+            told = (report.running, report.waiting, report.title.clone());
             let background = Context::background();
             while record.committed(&background, report.clone()).await.is_err() {
                 // Sent again once the connection is another; a newer report takes its place meanwhile.

@@ -9,7 +9,7 @@ use bezel_context::Context;
 use bezel_presentation::clock::Clock;
 use bezel_presentation::format;
 use bezel_session_types::{EntryId, SessionId};
-use bezel_sessions_contract::{ForkRequest, SessionStatus, SessionSummary};
+use bezel_sessions_contract::{ForkRequest, SessionStatus, SessionSummary, waiting};
 
 use crate::desk::Desk;
 
@@ -175,7 +175,7 @@ pub(crate) async fn delete(
         "Delete **{}** with everything that was said in it? It cannot be brought back.",
         escaped(title)
     );
-    if session.status == SessionStatus::Active {
+    if let SessionStatus::Active | SessionStatus::Waiting = session.status {
         body.push_str("\n\nThe agent is working in it now; that ends too.");
     }
     let confirm = Confirm::new("Delete the session", body)
@@ -262,13 +262,18 @@ fn items(
     let here = |session: &SessionSummary| {
         workspace.is_none_or(|workspace| *workspace == session.workspace_id)
     };
+    let waiting = waiting(sessions);
     let item = |session: &SessionSummary, group: Option<&'static str>| {
         let mut parts = Vec::new();
         if group != Some(HERE) && !session.workspace_name.is_empty() {
             parts.push(session.workspace_name.clone());
         }
         parts.extend(clock.since(&session.updated_at).map(ago));
-        parts.extend(status(session.status).map(str::to_owned));
+        let status = match waiting.contains(&session.session_id) {
+            true => Some(WAITS),
+            false => status(session.status),
+        };
+        parts.extend(status.map(str::to_owned));
         let item = SelectItem::new(title(session).to_owned(), session.clone())
             .detail(parts.join(" · "))
             .search(format!("{} {}", session.workspace_name, session.session_id))
@@ -293,6 +298,7 @@ fn items(
 
 const HERE: &str = "This project";
 const ELSEWHERE: &str = "Other projects";
+const WAITS: &str = "waits for you";
 
 fn ago(elapsed: Duration) -> String {
     match format::ago(elapsed).as_str() {
@@ -305,6 +311,7 @@ fn status(status: SessionStatus) -> Option<&'static str> {
     match status {
         SessionStatus::Starting => Some("starting"),
         SessionStatus::Active => Some("working"),
+        SessionStatus::Waiting => Some(WAITS),
         SessionStatus::Unreachable => Some("stopped"),
         SessionStatus::Idle | SessionStatus::Closed => None,
     }

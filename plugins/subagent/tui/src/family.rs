@@ -111,6 +111,7 @@ fn item(session: SessionSummary) -> SelectItem<SessionId> {
     let (mark, status) = match session.status {
         SessionStatus::Starting => ("◌", "starting"),
         SessionStatus::Active => ("●", "working"),
+        SessionStatus::Waiting => ("?", "waits for you"),
         SessionStatus::Idle | SessionStatus::Closed => ("○", "idle"),
         SessionStatus::Unreachable => ("✗", "unreachable"),
     };

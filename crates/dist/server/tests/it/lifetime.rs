@@ -54,6 +54,7 @@ async fn a_server_that_nobody_needs_says_so_after_its_time_and_not_while_somethi
     let report = |running| CommitReport {
         seq: 1,
         running,
+        waiting: false,
         title: None,
     };
     record.committed(&cx(), report(true)).await.unwrap();

@@ -307,7 +307,7 @@ over_both! {
         for id in [&parent, &child, &other] {
             client.until_status(id, SessionStatus::Idle).await;
         }
-        let report = |running| CommitReport { seq: 1, running, title: None };
+        let report = |running| CommitReport { seq: 1, running, waiting: false, title: None };
         let worker = host.record();
         worker.committed(&cx(), report(true)).await.unwrap();
         let refusal = refused(client.management.archive(&cx(), parent.clone(), true).await);

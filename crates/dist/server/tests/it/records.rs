@@ -277,6 +277,7 @@ async fn neither_environment_nor_credentials_are_written_or_logged() {
     let report = CommitReport {
         seq: 1,
         running: true,
+        waiting: false,
         title: Some("A title".into()),
     };
     world

@@ -11,6 +11,7 @@ fn report(running: bool, title: Option<&str>) -> CommitReport {
     CommitReport {
         seq: 1,
         running,
+        waiting: false,
         title: title.map(Into::into),
     }
 }
@@ -126,6 +127,11 @@ over_both! {
         let id = client.create(&world.project("p")).await.session_id;
         client.until_status(&id, SessionStatus::Idle).await;
         let record = world.launcher.worker(&id).record();
+        record.committed(&cx(), report(true, None)).await.unwrap();
+        client.until_status(&id, SessionStatus::Active).await;
+        let asks = CommitReport { waiting: true, ..report(true, None) };
+        record.committed(&cx(), asks).await.unwrap();
+        client.until_status(&id, SessionStatus::Waiting).await;
         record.committed(&cx(), report(true, None)).await.unwrap();
         client.until_status(&id, SessionStatus::Active).await;
         record.committed(&cx(), report(false, None)).await.unwrap();

@@ -23,6 +23,8 @@ pub(super) struct Entry {
     pub(super) status: SessionStatus,
     /// What the worker said last; also while it has lost its connection.
     pub(super) running: bool,
+    /// What the worker said last: whether what runs waits for a person.
+    pub(super) waiting: bool,
     /// The newest journal sequence number that the worker told of.
     pub(super) seq: u64,
 }
@@ -120,15 +122,17 @@ impl Entry {
             record,
             status: SessionStatus::Closed,
             running: false,
+            waiting: false,
             seq: 0,
         }
     }
 
     /// What a connected worker does.
     pub(super) fn connected_status(&self) -> SessionStatus {
-        match self.running {
-            true => SessionStatus::Active,
-            false => SessionStatus::Idle,
+        match (self.running, self.waiting) {
+            (true, true) => SessionStatus::Waiting,
+            (true, false) => SessionStatus::Active,
+            (false, _) => SessionStatus::Idle,
         }
     }
 }

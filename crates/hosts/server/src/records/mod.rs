@@ -185,7 +185,7 @@ impl Records {
         let busy = |entry: &Entry| {
             matches!(
                 entry.status,
-                SessionStatus::Active | SessionStatus::Starting
+                SessionStatus::Active | SessionStatus::Waiting | SessionStatus::Starting
             ) || entry.running
         };
         self.0.lock().sessions.values().any(busy)
@@ -333,13 +333,17 @@ impl Records {
         let touched = self.0.change(cx, session_id, |entry| {
             grew = commit.seq > entry.seq;
             entry.seq = entry.seq.max(commit.seq);
-            let turned = entry.running != commit.running;
+            let told = (commit.running, commit.waiting);
+            let turned = (entry.running, entry.waiting) != told;
             let age = now.duration_since(entry.record.updated_at);
             if !turned && age.unsigned_abs() < TOUCH_INTERVAL {
                 return false;
             }
-            entry.running = commit.running;
-            if matches!(entry.status, SessionStatus::Active | SessionStatus::Idle) {
+            (entry.running, entry.waiting) = told;
+            if matches!(
+                entry.status,
+                SessionStatus::Active | SessionStatus::Waiting | SessionStatus::Idle
+            ) {
                 entry.status = entry.connected_status();
             }
             entry.record.updated_at = now;
@@ -372,7 +376,7 @@ impl Records {
     pub(crate) fn mark(&self, session_id: &SessionId, now: WorkerNow) {
         self.0.change(&Context::background(), session_id, |entry| {
             if !matches!(now, WorkerNow::Connected | WorkerNow::Disconnected) {
-                entry.running = false;
+                (entry.running, entry.waiting) = (false, false);
             }
             let status = match now {
                 WorkerNow::Starting => SessionStatus::Starting,

@@ -72,6 +72,7 @@ fn commit(running: bool) -> Commit {
     Commit {
         seq: 1,
         running,
+        waiting: false,
         title: None,
     }
 }

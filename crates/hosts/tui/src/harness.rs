@@ -42,6 +42,12 @@ impl Screen {
         rows.collect::<Vec<_>>().join("\n")
     }
 
+    /// All rows with every spinner standing still as `*`: which frame it shows is the clock's.
+    pub fn still_text(&self) -> String {
+        const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+        self.text().replace(FRAMES, "*")
+    }
+
     /// One row, without the blanks at its end; empty where there is none.
     pub fn row(&self, y: u16) -> String {
         let mut row = String::new();

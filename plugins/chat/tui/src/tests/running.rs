@@ -12,11 +12,7 @@ use super::support::{Stage, queued, text, waited};
 
 /// The screen with the spinner standing still.
 fn still(screen: &Screen) -> String {
-    screen
-        .text()
-        .replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*")
-        .trim_start()
-        .to_owned()
+    screen.still_text().trim_start().to_owned()
 }
 
 #[tokio::test]

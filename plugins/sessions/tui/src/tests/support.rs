@@ -527,7 +527,5 @@ impl Stage {
 }
 
 pub(super) fn still(screen: &Screen) -> String {
-    screen
-        .text()
-        .replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*")
+    screen.still_text()
 }

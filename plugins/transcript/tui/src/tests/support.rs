@@ -388,9 +388,7 @@ impl Stage {
 
 /// The screen with spinners standing still.
 pub(super) fn still(screen: &Screen) -> String {
-    screen
-        .text()
-        .replace(['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'], "*")
+    screen.still_text()
 }
 
 /// Rows of the conversation that begin with a number: which ones are in sight.

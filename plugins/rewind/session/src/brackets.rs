@@ -191,7 +191,7 @@ impl Brackets {
 }
 
 impl Reach {
-    fn paths(&self) -> Option<&BTreeSet<TreePath>> {
+    pub(crate) fn paths(&self) -> Option<&BTreeSet<TreePath>> {
         match self {
             Reach::Anything => None,
             Reach::Paths(paths) => Some(paths),

@@ -1,15 +1,18 @@
 //! The checkpoints of one session, as blocking steps: what calls change is in [`turns`](crate::turns), going
 //! back in [`staging`](crate::staging). Whoever holds it is alone with the files.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+
+use bezel_session_types::InvocationId;
 
 use crate::brackets::Brackets;
 use crate::git::{GitError, ObjectStore};
 use crate::record::{Records, StagedRecord, Turn};
 use crate::restore::{Left, Progress};
-use crate::scan::{ScanError, Scope};
+use crate::scan::{ScanError, Scope, Stat};
 use crate::snapshot::{Recorder, SnapshotError};
 use crate::tree::{Node, TreePath};
 
@@ -71,6 +74,8 @@ pub(crate) struct Rewinder {
     pub(crate) staged: Option<StagedRecord>,
     /// The calls that may be changing files now.
     pub(crate) brackets: Brackets,
+    /// What stood where calls that named their files are to work, kept or not; while they run.
+    pub(crate) named: HashMap<InvocationId, Vec<(TreePath, Option<Stat>)>>,
     /// Is told how far files are written.
     pub(crate) progress: Progress,
 }
@@ -100,6 +105,7 @@ impl Rewinder {
             store,
             recorder,
             brackets: Brackets::default(),
+            named: HashMap::new(),
             progress,
         };
         let (_, set_aside) = rewinder.finish_staged()?;

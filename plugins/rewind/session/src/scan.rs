@@ -13,7 +13,7 @@ use ignore::{WalkBuilder, WalkState};
 use serde::{Deserialize, Serialize};
 
 use crate::restore::TEMPORARY;
-use crate::tree::TreePath;
+use crate::tree::{TreePath, Unkept};
 
 /// How close to the moment of looking a change may lie and still go unnoticed, in nanoseconds: clocks of file
 /// systems are coarse.
@@ -194,6 +194,19 @@ fn leads_to(path: &Path, root: &Path, named: &BTreeSet<TreePath>) -> bool {
     inside.push(b'/');
     let first = named.range(TreePath::new(inside)..).next();
     first.is_some_and(|first| first.is_below(&path))
+}
+
+/// Why a walk passes over something that is there.
+pub(crate) fn passed_over(root: &Path, path: &TreePath, stat: &Stat) -> Unkept {
+    let mut names = path.as_bytes().split(|byte| *byte == b'/');
+    if names.any(is_repository) {
+        return Unkept::Repository;
+    }
+    let top = root.symlink_metadata().map(|top| Stat::of(&top).device);
+    match top {
+        Ok(device) if device != stat.device => Unkept::Elsewhere,
+        _ => Unkept::Ignored,
+    }
 }
 
 /// Whether it is where a version control keeps its own: that is never looked into.

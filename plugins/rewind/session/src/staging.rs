@@ -14,7 +14,7 @@ use crate::plan::{Plan, plan};
 use crate::record::{Conversation, Item, Phase, StagedRecord};
 use crate::restore::{Left, Move, Progress, apply};
 use crate::rewinder::{Failure, Rewinder};
-use crate::tree::{Node, Tree, TreePath};
+use crate::tree::{Node, Tree, TreePath, Unkept};
 
 /// A file that was overwritten on request, and where its content is now.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,9 +67,10 @@ impl Rewinder {
         let ignored = "git ignores it now";
         let hidden = hidden.map(|item| (item.path, ignored.to_owned()));
         plan.left_alone.extend(hidden.collect::<Vec<_>>());
+        let never_kept = Unkept::PASSED_OVER.map(|reason| reason.to_string());
         for (path, reason) in &mut plan.left_alone {
             let is_hidden = !original.contains_key(path) && !staged.contains(path);
-            if is_hidden && self.stands(path).is_some() {
+            if is_hidden && !never_kept.contains(reason) && self.stands(path).is_some() {
                 *reason = ignored.to_owned();
             }
         }

@@ -58,6 +58,12 @@ pub(crate) enum Unkept {
     Changing,
     /// It is a socket, a pipe or a device.
     Special,
+    /// An ignore file of git names it.
+    Ignored,
+    /// It is part of what a version control keeps of its own.
+    Repository,
+    /// It lies on another file system than the directory.
+    Elsewhere,
 }
 
 /// Everything that was there. The directory itself is not in it.
@@ -209,6 +215,12 @@ impl Node {
     }
 }
 
+impl Unkept {
+    /// Of what no snapshot holds, though it is there.
+    pub(crate) const PASSED_OVER: [Unkept; 3] =
+        [Unkept::Ignored, Unkept::Repository, Unkept::Elsewhere];
+}
+
 impl fmt::Display for Unkept {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -216,6 +228,9 @@ impl fmt::Display for Unkept {
             Unkept::Unreadable => "it cannot be read",
             Unkept::Changing => "it kept changing while it was read",
             Unkept::Special => "it is neither file, link nor directory",
+            Unkept::Ignored => "git ignores it",
+            Unkept::Repository => "it belongs to the repository itself",
+            Unkept::Elsewhere => "it lies on another file system",
         })
     }
 }

@@ -12,9 +12,9 @@ use bezel_session_types::{EntryId, InvocationId};
 use crate::brackets::{Brackets, Reach, made};
 use crate::record::{Bracket, By, Claim, Made, Turn};
 use crate::rewinder::{Failure, Rewinder};
-use crate::scan::ScanError;
+use crate::scan::{ScanError, Stat, passed_over};
 use crate::snapshot::SnapshotError;
-use crate::tree::{Tree, TreePath, changes};
+use crate::tree::{Node, Tree, TreePath, changes};
 
 /// What a call says that it may change.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +56,10 @@ impl Rewinder {
         }
         // Asked again after it was cut off before it ran.
         self.brackets.withdraw(call);
+        let named = reach.paths().into_iter().flatten();
+        let named = named.map(|path| (path.clone(), self.stat(path)));
+        let named = named.collect();
+        self.named.insert(call.clone(), named);
         if !self.has_begun(message) {
             self.end_turn()?;
         }
@@ -131,16 +135,22 @@ impl Rewinder {
         stop: &Arc<AtomicBool>,
     ) -> Result<(), Failure> {
         let Some(reach) = self.brackets.reach(call).cloned() else {
+            self.named.remove(call);
             return Ok(());
         };
         let ended = match reach {
             Reach::Anything => self.end_all(call, stop),
             Reach::Paths(paths) => {
                 let looked = self.recorder.look_named(&paths, |_, _| false, stop);
-                let ended = looked.map(|now| self.brackets.end_some(call, &now));
+                let ended = looked.map(|now| {
+                    let mut made = self.brackets.end_some(call, &now);
+                    made.extend(self.passed_over(call, &now, &made));
+                    made
+                });
                 ended.map_err(Failure::from)
             }
         };
+        self.named.remove(call);
         match ended {
             Ok(made) => self.write_turn(|turn| turn.add(made)),
             Err(error) => {
@@ -151,6 +161,34 @@ impl Rewinder {
                 Err(error)
             }
         }
+    }
+
+    /// What a call has changed of what it named and what is not kept: it stays, and going back says so.
+    fn passed_over(&self, call: &InvocationId, now: &Tree, made: &[Made]) -> Vec<Made> {
+        let is_kept =
+            |path: &TreePath| now.contains_key(path) || made.iter().any(|made| made.path == *path);
+        let named = self.named.get(call).into_iter().flatten();
+        let changed = named.filter_map(|(path, before)| {
+            let after = self.stat(path);
+            let stat = after.as_ref().or(before.as_ref())?;
+            if after == *before || is_kept(path) {
+                return None;
+            }
+            let reason = passed_over(&self.root, path, stat);
+            let unkept = Some(Node::Unkept { reason });
+            Some(Made {
+                path: path.clone(),
+                before: unkept.clone(),
+                after: unkept,
+                by: By::Name,
+            })
+        });
+        changed.collect()
+    }
+
+    fn stat(&self, path: &TreePath) -> Option<Stat> {
+        let metadata = path.within(&self.root).symlink_metadata().ok()?;
+        Some(Stat::of(&metadata))
     }
 
     fn end_all(
@@ -167,6 +205,7 @@ impl Rewinder {
 
     /// A call that was to run and did not: what changed meanwhile is not its work.
     pub(crate) fn withdraw(&mut self, call: &InvocationId) -> Result<(), Failure> {
+        self.named.remove(call);
         if self.brackets.reach(call).is_none() {
             return Ok(());
         }
@@ -202,6 +241,7 @@ impl Rewinder {
             return Ok(());
         }
         self.brackets = Brackets::default();
+        self.named.clear();
         self.write_turn(|turn| turn.ended = true)?;
         self.recorder.remember()?;
         Ok(())

@@ -38,6 +38,42 @@ fn what_a_person_does_between_two_calls_of_a_turn_is_never_written() {
 }
 
 #[test]
+fn what_the_agent_writes_where_nothing_is_kept_stays_and_is_named() {
+    let mut place = Place::new();
+    place.write(".gitignore", "out/\n*.log\n");
+    place.write("out/old", "0");
+    place.write("seen.log", "0");
+    place.write("a", "0");
+    for name in ["a", "out/old", "out/new", ".git/info/mine"] {
+        place.writes("m1", name, "1");
+    }
+    // Named and not changed, and removed.
+    let touch = place.named(&["seen.log"]);
+    place.begin("m1", "reads", touch);
+    place.end("reads");
+    let touch = place.named(&["out/old"]);
+    place.begin("m1", "removes", touch);
+    std::fs::remove_file(place.root.join("out/old")).unwrap();
+    place.end("removes");
+    place.rewinder.end_turn().unwrap();
+    place.reopen();
+    for force in [false, true] {
+        let left = place.stage(1, force);
+        assert_eq!(
+            left,
+            [
+                ".git/info/mine: it belongs to the repository itself",
+                "out/new: git ignores it",
+                "out/old: git ignores it",
+            ]
+        );
+        assert_eq!(place.read("a"), Some("0".into()));
+        assert_eq!(place.read("out/new"), Some("1".into()));
+        place.clear(false);
+    }
+}
+
+#[test]
 fn a_file_that_a_person_edited_between_two_calls_is_left_alone_unless_forced() {
     let mut place = Place::new();
     place.write("a", "0");
@@ -85,7 +121,7 @@ fn a_file_that_is_named_through_a_link_is_the_one_that_it_leads_to() {
 }
 
 #[test]
-fn what_git_ignores_and_what_lies_outside_is_left_alone_also_where_it_is_named() {
+fn what_git_ignores_is_left_alone_and_named_and_what_lies_outside_is_left_alone() {
     let mut place = Place::new();
     place.write(".gitignore", "ignored\n");
     place.write("ignored", "0");
@@ -95,7 +131,7 @@ fn what_git_ignores_and_what_lies_outside_is_left_alone_also_where_it_is_named()
     std::fs::write(&outside, "1").unwrap();
     place.end("write");
     place.rewinder.end_turn().unwrap();
-    assert!(place.stage(1, true).is_empty());
+    assert_eq!(place.stage(1, true), ["ignored: git ignores it"]);
     assert_eq!(place.read("ignored"), Some("1".into()));
     assert_eq!(std::fs::read_to_string(outside).unwrap(), "1");
 }

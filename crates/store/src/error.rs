@@ -21,6 +21,14 @@ pub enum OpenError {
         /// The database.
         path: PathBuf,
     },
+    /// The database was made, and is gone or empty now.
+    #[error(
+        "session database {path} is gone or empty, though the session had one: nothing was changed; restore it from a copy or an export, or delete the session"
+    )]
+    Lost {
+        /// The database.
+        path: PathBuf,
+    },
     /// The file is not a session database.
     #[error(
         "{path} is not a Bezel session database ({found}); it was left as it is: move it away, or name another file"
@@ -111,6 +119,16 @@ pub enum CommitError {
         path: PathBuf,
         /// The entry that was named.
         parent: EntryId,
+    },
+    /// The file is damaged.
+    #[error(
+        "cannot write session database {path}, which is damaged: restore it from a copy ({source})"
+    )]
+    Torn {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
     },
     /// SQLite refused.
     #[error("cannot write session database {path}: {source}")]

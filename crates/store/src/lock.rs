@@ -1,7 +1,8 @@
-//! Exclusive ownership: a `flock` on a file beside the database, gone when its holder dies.
+//! Exclusive ownership: a `flock` on a file beside the database, gone when its holder dies. The same file says
+//! whether the database was made: one that is gone or empty since was lost, and is not begun anew.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,11 +13,15 @@ use crate::OpenError;
 
 /// What the id of a process takes at most, in decimal.
 const HOLDER_BYTES: usize = 10;
+/// Stands behind the holder once the database was made. It is not synced: a power cut that takes it along finds a
+/// database that was just made.
+const MADE: &str = "made\n";
 
 /// The held lock. The lock file itself stays: removing it would let two owners lock two files.
 #[derive(Debug)]
 pub(crate) struct OwnerLock {
-    _file: File,
+    file: File,
+    was_made: bool,
 }
 
 impl OwnerLock {
@@ -41,7 +46,9 @@ impl OwnerLock {
             Err(Errno::WOULDBLOCK) => {
                 let mut holder = String::new();
                 let read = file.read_to_string(&mut holder);
-                let holder = read.ok().and_then(|_| holder.trim().parse().ok());
+                let holder = read
+                    .ok()
+                    .and_then(|_| holder.lines().next()?.trim().parse().ok());
                 return Err(OpenError::Locked {
                     path: path.to_owned(),
                     holder,
@@ -53,8 +60,36 @@ impl OwnerLock {
         // owner waits for the disk to be done with them.
         let holder = format!("{:<HOLDER_BYTES$}\n", std::process::id());
         file.write_all_at(holder.as_bytes(), 0).map_err(io)?;
-        Ok(OwnerLock { _file: file })
+        let was_made = says_made(&mut file).map_err(io)?;
+        Ok(OwnerLock { file, was_made })
     }
+
+    /// Whether the database was there already, whatever is there now.
+    pub(crate) fn was_made(&self) -> bool {
+        self.was_made
+    }
+
+    /// The database is there.
+    pub(crate) fn made(&self) -> std::io::Result<()> {
+        match self.was_made {
+            true => Ok(()),
+            false => self
+                .file
+                .write_all_at(MADE.as_bytes(), HOLDER_BYTES as u64 + 1),
+        }
+    }
+}
+
+/// Whether the database at `path` was made, for those who only read it.
+pub(crate) fn was_made(path: &Path) -> bool {
+    File::open(lock_path(path)).is_ok_and(|mut file| says_made(&mut file).unwrap_or(false))
+}
+
+fn says_made(file: &mut File) -> std::io::Result<bool> {
+    let mut words = String::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_string(&mut words)?;
+    Ok(words.ends_with(MADE))
 }
 
 fn lock_path(path: &Path) -> PathBuf {

@@ -12,35 +12,35 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::OpenError;
+use crate::lock::was_made;
 use crate::schema::{APPLICATION_ID, CURRENT, migrate};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens for the owner, who holds the lock; makes the file where there is none.
-pub(crate) fn open_owned(path: &Path) -> Result<Connection, OpenError> {
-    let created = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    match created {
-        Ok(file) => drop(file),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
-                inspect(path)?;
-            }
+/// Opens for the owner, who holds the lock; makes the file where there is none. One that was made and has lost
+/// what it held is refused and left as it is.
+pub(crate) fn open_owned(path: &Path, was_made: bool) -> Result<Connection, OpenError> {
+    if !is_there(path)? {
+        if was_made {
+            return Err(OpenError::Lost {
+                path: path.to_owned(),
+            });
         }
-        Err(source) => {
+        let created = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path);
+        if let Err(source) = created
+            && source.kind() != std::io::ErrorKind::AlreadyExists
+        {
             return Err(OpenError::Io {
                 path: path.to_owned(),
                 source,
             });
         }
     }
-    let sqlite = |source| OpenError::Sqlite {
-        path: path.to_owned(),
-        source,
-    };
+    let sqlite = |source| classify(path, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(sqlite)?;
@@ -56,6 +56,22 @@ pub(crate) fn open_owned(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
+/// Whether there is a file with something in it, which may be all that a torn log has left of a new one.
+fn is_there(path: &Path) -> Result<bool, OpenError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.len() > 0 => {
+            inspect(path)?;
+            Ok(true)
+        }
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(OpenError::Io {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
 /// What a whole SQLite file holds.
 enum Contents {
     Session,
@@ -64,6 +80,13 @@ enum Contents {
 
 /// Opens for reading beside the owner.
 pub(crate) fn open_reading(path: &Path) -> Result<Connection, OpenError> {
+    let missing = || {
+        let path = path.to_owned();
+        match was_made(&path) {
+            true => OpenError::Lost { path },
+            false => OpenError::Missing { path },
+        }
+    };
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.len() > 0 => match inspect(path)? {
             (connection, Contents::Session) => Ok(connection),
@@ -71,12 +94,8 @@ pub(crate) fn open_reading(path: &Path) -> Result<Connection, OpenError> {
                 path: path.to_owned(),
             }),
         },
-        Ok(_) => Err(OpenError::Missing {
-            path: path.to_owned(),
-        }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(OpenError::Missing {
-            path: path.to_owned(),
-        }),
+        Ok(_) => Err(missing()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(missing()),
         Err(source) => Err(OpenError::Io {
             path: path.to_owned(),
             source,

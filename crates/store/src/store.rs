@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::lock::OwnerLock;
-use crate::open::open_owned;
+use crate::open::{classify, open_owned};
 use crate::schema::CURRENT;
 use crate::sync::{Log, LogBroken, checkpoint};
 use crate::transaction::{Prepared, sqlite_error};
@@ -56,16 +56,14 @@ impl Store {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let lock = OwnerLock::acquire(path)?;
-        let connection = open_owned(path)?;
-        let sqlite = |source| OpenError::Sqlite {
+        let connection = open_owned(path, lock.was_made())?;
+        let io = |source| OpenError::Io {
             path: path.to_owned(),
             source,
         };
-        let seq = last_seq(&connection).map_err(sqlite)?;
-        let log = Log::open(path, seq == 0).map_err(|source| OpenError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
+        let seq = last_seq(&connection).map_err(|source| classify(path, source))?;
+        let log = Log::open(path, seq == 0).map_err(io)?;
+        lock.made().map_err(io)?;
         let writer = Writer {
             connection,
             seq,

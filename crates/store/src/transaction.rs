@@ -545,6 +545,9 @@ pub(crate) fn sqlite_error(path: &Path, source: rusqlite::Error) -> CommitError 
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => CommitError::Full { path },
         Some(ErrorCode::ConstraintViolation) => CommitError::Duplicate { path, source },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            CommitError::Torn { path, source }
+        }
         _ => CommitError::Sqlite { path, source },
     }
 }

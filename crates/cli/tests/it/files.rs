@@ -143,6 +143,29 @@ async fn a_damaged_session_is_found_by_a_check_that_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_database_was_emptied_is_not_begun_anew() {
+    let (_server, home) = chat([Turn::text("One."), Turn::text("Two.")]).await;
+    home.run(&["run", "hello"]).succeeded();
+    let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
+    let id = listed[0]["session_id"].as_str().unwrap();
+    home.run(&["server", "stop"]).succeeded();
+    let databases = below(&home.bezel().join("data/sessions"));
+    let database = databases
+        .iter()
+        .find(|path| path.ends_with("session.db"))
+        .unwrap();
+    std::fs::write(database, "").unwrap();
+    let gone = "is gone or empty";
+    let found = home.run(&["session", "check", id]);
+    assert_eq!(found.status, Some(1), "{found:#?}");
+    assert!(found.stdout.contains(gone), "{found:#?}");
+    home.run(&["session", "show", id]).failed(1, gone);
+    home.run(&["run", "--session", id, "again"]).failed(1, gone);
+    assert_eq!(std::fs::metadata(database).unwrap().len(), 0);
+    home.run(&["run", "another session"]).succeeded();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_deleted_leaves_nothing_and_does_not_come_back() {
     let (_server, home) = chat([Turn::text("One.")]).await;
     home.run(&["run", "hello zanzibar"]).succeeded();

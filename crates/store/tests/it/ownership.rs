@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use bezel_session_types::EntryId;
-use bezel_store::{CommitError, OpenError, ReadError, Store};
+use bezel_store::{CommitError, OpenError, ReadError, Reader, Store};
 
 use crate::support::{Place, append, child, child_role, ready_and_wait};
 
@@ -64,6 +64,49 @@ async fn b36_one_that_is_closed_is_free_for_the_next_owner_whoever_still_holds_i
     let kept = next.read(|queries| queries.entry(&EntryId::new("e1")));
     assert!(kept.unwrap().is_some());
     next.commit(append("e2", Some("e1"))).unwrap();
+}
+
+/// What became of a database that was made: each leaves nothing of what it held.
+#[test]
+fn b36_a_database_that_has_lost_what_it_held_is_refused_and_left_as_it_is() {
+    for kind in ["emptied", "removed"] {
+        let place = Place::new();
+        place.open().commit(append("e1", None)).unwrap();
+        for end in ["-wal", "-shm"] {
+            let mut name = place.path.clone().into_os_string();
+            name.push(end);
+            std::fs::remove_file(name).ok();
+        }
+        match kind {
+            "emptied" => std::fs::write(&place.path, "").unwrap(),
+            _ => std::fs::remove_file(&place.path).unwrap(),
+        }
+        let there = std::fs::read(&place.path).ok();
+        for refused in [
+            Store::open(&place.path).map(drop),
+            Reader::open(&place.path).map(drop),
+            // Also the next time.
+            Store::open(&place.path).map(drop),
+        ] {
+            let refused = refused.unwrap_err();
+            assert!(
+                matches!(refused, OpenError::Lost { .. }),
+                "{kind}: {refused}"
+            );
+            assert!(refused.to_string().contains(place.path.to_str().unwrap()));
+        }
+        assert_eq!(std::fs::read(&place.path).ok(), there, "{kind}");
+    }
+}
+
+#[test]
+fn a_database_whose_making_was_cut_off_is_made() {
+    let place = Place::new();
+    std::fs::write(&place.path, "").unwrap();
+    let refused = Reader::open(&place.path).map(drop).unwrap_err();
+    assert!(matches!(refused, OpenError::Missing { .. }), "{refused}");
+    place.open().commit(append("e1", None)).unwrap();
+    Store::open(&place.path).unwrap();
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod package;
 mod queries;
 mod reader;
 mod schema;
+mod seal;
 mod store;
 mod sync;
 mod transaction;

@@ -6,6 +6,7 @@
 //! | those of a session | as in the session's own database, in the format that `user_version` names |
 //! | `package` | one row, `facts`: JSON of [`PackageFacts`] |
 //! | `outputs` | `name`, `content`: one row for each file of the output directory |
+//! | `seal` | one row, `digest`: of everything else, see [`crate::seal`]; earlier packages have none |
 //!
 //! The `application_id` is "Bzlx", so that nobody takes such a file for a session that is worked in. A plain
 //! copy of a session's database is taken as a package without facts and outputs.
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::open::{self, Marks};
 use crate::schema::{APPLICATION_ID, migrate};
+use crate::seal::{is_unbroken, seal};
 use crate::{OpenError, Queries, ReadError, Reader};
 
 /// Marks a file as a packed session: "Bzlx".
@@ -170,7 +172,14 @@ impl Package {
             application_ids: &[PACKAGE_ID, APPLICATION_ID],
         };
         let connection = open::open_whole(path, &marks)?;
-        let facts = read_facts(&connection).map_err(|source| open::classify(path, source))?;
+        let classify = |source| open::classify(path, source);
+        if !is_unbroken(&connection).map_err(classify)? {
+            return Err(OpenError::Damaged {
+                path: path.to_owned(),
+                found: "it does not hold what was packed".to_owned(),
+            });
+        }
+        let facts = read_facts(&connection).map_err(classify)?;
         Ok(Package {
             path: path.to_owned(),
             connection,
@@ -203,7 +212,10 @@ impl Package {
                 let mut copy = Connection::open_with_flags(database, flags)?;
                 copy.execute_batch("PRAGMA trusted_schema = OFF")?;
                 self.unpack_outputs(outputs)?;
-                copy.execute_batch("DROP TABLE IF EXISTS outputs; DROP TABLE IF EXISTS package;")?;
+                copy.execute_batch(
+                    "DROP TABLE IF EXISTS outputs; DROP TABLE IF EXISTS package;
+                     DROP TABLE IF EXISTS seal;",
+                )?;
                 copy.pragma_update(None, "application_id", APPLICATION_ID)?;
                 migrate(&mut copy)?;
                 if let Some(facts) = &self.facts {
@@ -373,6 +385,7 @@ fn fill(part: &Path, facts: &PackageFacts, outputs: &Path) -> Result<(), Wrong> 
     let files = match std::fs::read_dir(outputs) {
         Ok(files) => files,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            seal(&transaction)?;
             transaction.commit()?;
             return Ok(());
         }
@@ -394,6 +407,7 @@ fn fill(part: &Path, facts: &PackageFacts, outputs: &Path) -> Result<(), Wrong> 
             params![name, content],
         )?;
     }
+    seal(&transaction)?;
     transaction.commit()?;
     Ok(())
 }

@@ -299,6 +299,22 @@ fn what_is_no_package_is_refused_by_name_and_left_as_it_is() {
     let mut bent = whole.clone();
     bent[2 * 4096..2 * 4096 + 200].fill(0xaa);
     check(&bent, "damaged within");
+    // SQLite finds nothing wrong with another letter.
+    let mut bent = whole.clone();
+    let words = b"text of e20";
+    let at = whole.windows(words.len()).position(|bytes| bytes == words);
+    bent[at.unwrap()] = b'T';
+    let refused = check(&bent, "another letter").to_string();
+    assert!(
+        refused.contains("does not hold what was packed"),
+        "{refused}"
+    );
+    // One that was packed before there were seals is taken.
+    fs::write(&target, &whole).unwrap();
+    let connection = Connection::open(&target).unwrap();
+    connection.execute_batch("DROP TABLE seal").unwrap();
+    drop(connection);
+    Package::open(&target).unwrap();
     fs::write(&target, &whole).unwrap();
     let connection = Connection::open(&target).unwrap();
     connection
@@ -321,6 +337,7 @@ fn an_output_never_leaves_its_directory() {
         connection
             .execute("UPDATE outputs SET name = ?1", [name])
             .unwrap();
+        connection.execute_batch("DROP TABLE seal").unwrap();
         drop(connection);
         let copy = Place::new();
         let there = copy.directory.path().join("output");

@@ -21,6 +21,11 @@ pub(crate) struct Follower {
     prompt: Option<String>,
     /// The last answer that has text.
     answer: Option<String>,
+    /// Items that were shown last and are not told to the end. What was begun and is not shown any more, as an answer
+    /// that its process cut off, will not come.
+    open: HashSet<String>,
+    /// Whether a call was shown last that has no id of its own yet.
+    has_unnamed: bool,
     /// Whether the newest item is an answer that is complete.
     ends_with_answer: bool,
 }
@@ -59,11 +64,7 @@ impl Follower {
             return false;
         }
         let shown: HashSet<&str> = items.map(|item| item.id.as_str()).collect();
-        let open = self
-            .told
-            .iter()
-            .filter(|(_, told)| !told.settled)
-            .map(|(id, _)| id);
+        let open = self.open.iter();
         open.chain(&self.newest)
             .any(|id| !shown.contains(id.as_str()))
             || self.newest.is_none()
@@ -72,24 +73,28 @@ impl Follower {
     /// Tells what is new in `items`, oldest first.
     pub(crate) fn tell<'a>(&mut self, items: impl Iterator<Item = &'a Item>) -> Vec<RunEvent> {
         let mut events = Vec::new();
+        self.open.clear();
+        self.has_unnamed = false;
+        self.ends_with_answer = false;
         for item in items {
             if self.newest.as_ref() != Some(&item.id) {
                 self.newest = Some(item.id.clone());
             }
-            if self.before.contains(&item.id)
-                || self.told.get(&item.id).is_some_and(|told| told.settled)
-            {
+            if self.before.contains(&item.id) {
                 continue;
             }
-            // A call that is still being written has a name of its own until it is whole.
-            if matches!(&item.body, ItemBody::Tool(tool) if tool.status == ToolStatus::Streaming) {
-                continue;
-            }
-            let told = self.told.entry(item.id.clone()).or_default();
             if !matches!(&item.body, ItemBody::Note { failed: false, .. }) {
                 self.ends_with_answer =
                     matches!(&item.body, ItemBody::Assistant { done: true, .. });
             }
+            if self.told.get(&item.id).is_some_and(|told| told.settled) {
+                continue;
+            }
+            if is_unnamed(item) && !self.told.contains_key(&item.id) {
+                self.has_unnamed = true;
+                continue;
+            }
+            let told = self.told.entry(item.id.clone()).or_default();
             match &item.body {
                 ItemBody::User {
                     text, synthetic, ..
@@ -140,13 +145,16 @@ impl Follower {
                     });
                 }
             }
+            if !told.settled {
+                self.open.insert(item.id.clone());
+            }
         }
         events
     }
 
-    /// Whether everything that was begun was told to its end.
+    /// Whether everything that was shown last was told to its end.
     pub(crate) fn is_settled(&self) -> bool {
-        self.told.values().all(|told| told.settled)
+        self.open.is_empty() && !self.has_unnamed
     }
 
     /// Whether what was told last is an answer of the model, told to its end.
@@ -240,6 +248,19 @@ impl Told {
             details: tool.details.clone(),
             structured: tool.structured.clone(),
         });
+    }
+}
+
+/// Whether an item is a call that will go on under an id of its own: one that is still being written, or one that
+/// another process had begun and that the session's process of now has not looked at yet.
+fn is_unnamed(item: &Item) -> bool {
+    let ItemBody::Tool(tool) = &item.body else {
+        return false;
+    };
+    match tool.status {
+        ToolStatus::Streaming => true,
+        ToolStatus::Interrupted => tool.ended_at.is_none(),
+        _ => false,
     }
 }
 

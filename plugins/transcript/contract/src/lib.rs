@@ -3,6 +3,8 @@
 //! The worker projects its tree into items; presentations render them. While an answer streams, its
 //! text grows by appends to the item's part, so that a replica costs what was added.
 
+pub mod entries;
+
 use bezel_rpc::{Context, State, service};
 use bezel_session_types::{ModelRef, OperationId, ToolResultMessage, Usage};
 use schemars::JsonSchema;

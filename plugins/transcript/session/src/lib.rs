@@ -15,7 +15,7 @@ use bezel_api_session::{
 };
 use bezel_context::Context;
 use bezel_rpc::StateCell;
-use bezel_transcript_contract::{TranscriptClient, TranscriptState};
+use bezel_transcript_contract::{TranscriptClient, TranscriptState, entries};
 
 use crate::projection::{Edit, Projection};
 use crate::service::TranscriptService;
@@ -31,7 +31,7 @@ pub fn facet() -> SessionFacet {
 async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let tree = cx.agent.tree();
     let (entries, has_older) = tree.recent(None, WINDOW).await?;
-    let items = history::items(&entries);
+    let items = entries::items(&entries);
     let open = history::open_calls(&entries);
     let cell = cx.state_cell(TranscriptState {
         items: items.clone(),
@@ -75,7 +75,7 @@ async fn begin(
     cell: &StateCell<TranscriptState>,
 ) -> Result<Projection, LaneError> {
     let (entries, has_older) = tree.recent(None, WINDOW).await?;
-    let items = history::items(&entries);
+    let items = entries::items(&entries);
     let shown = items.clone();
     cell.update(&Context::background(), |state| {
         (state.items, state.has_older) = (shown, has_older);

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use bezel_api_session::{AgentEvent, EventBody};
 use bezel_rpc::{Path, path};
 use bezel_session_types::{OperationId, Progress};
-use bezel_transcript_contract::{Item, ItemBody, Part, ToolItem, ToolStatus};
+use bezel_transcript_contract::{Item, ItemBody, Part, ToolItem, ToolStatus, entries};
 use serde_json::Value;
 
+use crate::WINDOW;
 use crate::history::OpenCall;
 use crate::remarks::{self, Remarks};
-use crate::{WINDOW, history};
 
 /// One change of the item list.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +83,7 @@ impl Projection {
                 let item = Item {
                     id: entry.to_string(),
                     at: at(),
-                    body: history::user(message),
+                    body: entries::user(message),
                 };
                 self.put(item, edits);
             }
@@ -113,7 +113,7 @@ impl Projection {
                 let body = ItemBody::Tool(tool);
                 self.put(
                     Item {
-                        id: history::call_id(entry, *index),
+                        id: entries::call_id(entry, *index),
                         at: at(),
                         body,
                     },
@@ -121,7 +121,7 @@ impl Projection {
                 );
             }
             EventBody::ToolCallText { entry, index, text } => {
-                if let Some((place, tool)) = self.tool(&history::call_id(entry, *index)) {
+                if let Some((place, tool)) = self.tool(&entries::call_id(entry, *index)) {
                     tool.arguments_text.push_str(text);
                     append(edits, path!["items", place, "arguments_text"], text);
                 }
@@ -131,12 +131,12 @@ impl Projection {
                 message,
                 invocations,
             } => {
-                let body = history::answer(message);
+                let body = entries::answer(message);
                 self.replace_body(entry.as_str(), body, &at(), edits);
                 for (place, (invocation, call)) in
                     invocations.iter().zip(message.tool_calls()).enumerate()
                 {
-                    self.rename(&history::call_id(entry, place), invocation.as_str());
+                    self.rename(&entries::call_id(entry, place), invocation.as_str());
                     let tool =
                         running_tool(&call.name, call.arguments.clone(), ToolStatus::Pending);
                     self.replace_body(invocation.as_str(), ItemBody::Tool(tool), &at(), edits);
@@ -189,7 +189,7 @@ impl Projection {
                     );
                 }
                 self.change_tool(invocation.as_str(), edits, |tool| {
-                    history::settle(tool, result, ended_at)
+                    entries::settle(tool, result, ended_at)
                 });
             }
             EventBody::Compacted { entry, summary } => {

@@ -4,7 +4,7 @@ use bezel_api_session::SessionTree;
 use bezel_rpc::{Context, State};
 use bezel_session_types::{Entry, EntryId, Message, ToolResultMessage};
 use bezel_transcript_contract::{
-    Transcript, TranscriptContinuation, TranscriptError, TranscriptPage, TranscriptState,
+    Transcript, TranscriptContinuation, TranscriptError, TranscriptPage, TranscriptState, entries,
 };
 
 use crate::history;
@@ -41,7 +41,7 @@ impl Transcript for TranscriptService {
             .await
             .map_err(storage)?;
         Ok(TranscriptPage {
-            items: history::items(&entries),
+            items: entries::items(&entries),
             has_older,
         })
     }
@@ -76,7 +76,7 @@ impl Transcript for TranscriptService {
             entries.append(&mut next);
             open = history::open_calls(&entries).len();
         }
-        let mut items = history::items(&entries);
+        let mut items = entries::items(&entries);
         let known = history::place(&items, &after).ok_or_else(unknown)?;
         items.drain(..=known);
         Ok(TranscriptContinuation { items, has_newer })

@@ -327,3 +327,42 @@ fn a_call_whose_process_was_just_begun_again_has_not_ended_yet() {
         "{ended:?}"
     );
 }
+
+#[test]
+fn a_call_that_the_next_process_shows_under_another_id_first_is_told_once_and_holds_nothing_up() {
+    let mut follower = Follower::new(&state(&[]), "x");
+    let begun = [
+        answer("2", &[text("I look.")], true),
+        tool("call", ToolStatus::Running, ""),
+    ];
+    follower.tell(begun.iter());
+    let found = [
+        answer("2", &[text("I look.")], true),
+        tool("2:0", ToolStatus::Interrupted, ""),
+    ];
+    assert_eq!(follower.tell(found.iter()), []);
+    assert!(!follower.is_settled(), "it goes on");
+    let ended = [
+        answer("2", &[text("I look.")], true),
+        tool("call", ToolStatus::Done, "seen"),
+        answer("3", &[text("Done.")], true),
+    ];
+    let told = follower.tell(ended.iter());
+    let starts = told
+        .iter()
+        .filter(|event| matches!(event, RunEvent::ToolStart { .. }));
+    assert_eq!(starts.count(), 0);
+    assert!(follower.is_settled() && follower.ends_with_answer());
+    assert!(!follower.misses(ended.iter(), true));
+}
+
+#[test]
+fn an_answer_that_its_process_cut_off_and_that_is_not_shown_any_more_is_not_waited_for() {
+    let mut follower = Follower::new(&state(&[user("0", "old")]), "x");
+    follower.tell([user("1", "x"), answer("2", &[text("Hal")], false)].iter());
+    assert!(!follower.is_settled());
+    let anew = [user("1", "x"), answer("3", &[text("Whole.")], true)];
+    follower.tell(anew.iter());
+    assert!(follower.is_settled() && follower.ends_with_answer());
+    assert!(!follower.misses(anew.iter(), true));
+}

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bezel_chat_contract::{Activity, ChatClient, Outcome, OutcomeStatus, Phase};
+use bezel_context::Cancelled;
 use bezel_permissions_contract::PermissionsClient;
 use bezel_question_contract::{PendingQuestion, QuestionsClient};
 use bezel_rpc::{AttachmentState, CallError, State, StateValue, StateWatcher};
-use bezel_transcript_contract::{Item, TranscriptClient, TranscriptState};
+use bezel_session_types::{Entry, HistoryRange};
+use bezel_sessions_contract::SessionDirectoryClient;
+use bezel_transcript_contract::{Item, TranscriptClient, TranscriptState, entries};
 use bezel_usage_contract::UsageClient;
 
 use super::{Admitted, MOST_REVIVALS, Presses, Run, Stop, Stretch, call_message, is_loss};
@@ -190,6 +193,19 @@ impl Run<'_, '_> {
         if settled && follower.answer().is_some() {
             return Ok(());
         }
+        // The outcome is known, and the server reads what is on the disk, whatever became of the worker.
+        let problem = match self.entries_after(admitted).await {
+            Ok(entries) => {
+                for event in follower.tell(entries::items(&entries).iter()) {
+                    self.printer.print(event)?;
+                }
+                if whole(follower) {
+                    return Ok(());
+                }
+                problem
+            }
+            Err(error) => format!("{problem}, and the session could not be read: {error}"),
+        };
         if whole(follower) {
             let message =
                 "some of the run's last events did not arrive; `bezel session show` has them"
@@ -207,6 +223,37 @@ impl Run<'_, '_> {
             "the turn has ended, and its last events are missing here: {problem}; \
              `bezel session show {session}` has the answer"
         )))
+    }
+
+    /// What the session's disk has of the run: all that came after its prompt. Needs no worker.
+    async fn entries_after(&self, admitted: &Admitted) -> Result<Vec<Entry>, ReadBackError> {
+        let (Some(session), Some(prompt)) = (&self.session, &admitted.message) else {
+            return Err(ReadBackError::Unplaced);
+        };
+        let cx = self.cx.with_timeout(SETTLE);
+        let directory: SessionDirectoryClient = self.link.server().use_service();
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut losses = 0;
+        loop {
+            self.link.settled(&cx).await?;
+            let range = HistoryRange {
+                before: None,
+                after: Some(entries.last().map_or(prompt, |last| &last.id).clone()),
+            };
+            match directory.history(&cx, session.clone(), range, PAGE).await {
+                Ok(mut page) => {
+                    let is_last = !page.more || page.entries.is_empty();
+                    entries.append(&mut page.entries);
+                    if is_last {
+                        return Ok(entries);
+                    }
+                }
+                Err(CallError::Rpc(error)) if is_loss(error.code) && losses < MOST_REVIVALS => {
+                    losses += 1;
+                }
+                Err(error) => return Err(ReadBackError::Refused(call_message(&error))),
+            }
+        }
     }
 
     /// Tells what the session has used; where no plugin counts it, nothing.
@@ -230,6 +277,17 @@ impl Run<'_, '_> {
         })?;
         Ok(())
     }
+}
+
+/// Why what a session's disk has of a run could not be read.
+#[derive(Debug, thiserror::Error)]
+enum ReadBackError {
+    #[error("it did not say where the prompt is")]
+    Unplaced,
+    #[error("{0}")]
+    Refused(String),
+    #[error("the server did not answer in time")]
+    Late(#[from] Cancelled),
 }
 
 /// The next value; never one where there is nothing to follow.

@@ -7,10 +7,12 @@ use bezel_chat_contract::{Activity, Outcome, OutcomeStatus, Phase};
 use bezel_context::Context;
 use bezel_host_headless::{Choice, EndStatus};
 use bezel_rpc::AttachmentState;
-use bezel_session_types::OperationId;
+use bezel_session_types::{Entry, OperationId};
+use bezel_transcript_contract::{Item, ToolStatus};
+use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::runs::{answer, fresh, options, play, user};
+use crate::runs::{answer, fresh, options, play, tool, user};
 use crate::world::{World, ended};
 
 #[tokio::test]
@@ -152,6 +154,101 @@ async fn a_turn_whose_answer_cannot_be_had_is_no_success() {
     assert_eq!(outcome.status.exit_status(), 1);
     let error = outcome.error.unwrap();
     assert!(error.contains("bezel session show"), "{error}");
+}
+
+/// Entries of an answer with one call, its result, and the answer after it.
+fn worked() -> Vec<Entry> {
+    let entry = |id: &str, message: serde_json::Value| {
+        let entry = json!({
+            "id": id, "parent": null, "seq": 1, "created_at": 0,
+            "kind": "message", "message": message,
+        });
+        serde_json::from_value(entry).unwrap()
+    };
+    let usage =
+        json!({ "input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0 });
+    let answer = |content: serde_json::Value, stop: &str| {
+        json!({
+            "role": "assistant", "content": content, "model": { "provider": "p", "model_id": "m" },
+            "usage": usage, "stop_reason": stop,
+        })
+    };
+    let call = json!({ "type": "tool_call", "id": "c", "name": "bash", "arguments": {} });
+    vec![
+        entry("2", answer(json!([call]), "tool_use")),
+        entry(
+            "3",
+            json!({
+                "role": "tool_result", "call_id": "c", "tool": "bash", "invocation_id": "i",
+                "content": [{ "type": "text", "text": "seen" }], "is_error": false, "details": null,
+            }),
+        ),
+        entry(
+            "4",
+            answer(json!([{ "type": "text", "text": "Done." }]), "stop"),
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_worker_shows_of_a_turn_that_is_done_is_read_from_the_disk() {
+    let world = World::new().await;
+    *world.session.entries.lock().unwrap() = worked();
+    world.session.script(|session| async move {
+        session.show(&[user("1")], 10);
+        session.end_early(ended(OutcomeStatus::Done, None));
+    });
+    let (_sender, mut interrupts) = unbounded_channel();
+    let (outcome, lines) = play(&world, options(fresh()), &mut interrupts).await;
+    assert_eq!(outcome.status, EndStatus::Done, "{outcome:?}");
+    let told = lines
+        .iter()
+        .find(|line| line["type"] == "tool_end")
+        .unwrap();
+    assert_eq!(
+        (&told["item"], &told["output"]),
+        (&json!("i"), &json!("seen"))
+    );
+    let last = lines.last().unwrap();
+    assert_eq!(
+        (&last["exit_status"], &last["text"]),
+        (&json!(0), &json!("Done."))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_dead_workers_left_open_does_not_hold_the_end_up() {
+    // On a paused clock this is when everybody else waits.
+    let seen = || tokio::time::sleep(Duration::from_millis(100));
+    let world = World::new().await;
+    let begun = [user("1"), answer("2", "I look.", true)];
+    let with = |more: &[Item]| [&begun[..], more].concat();
+    let running = with(&[tool("call", ToolStatus::Running)]);
+    world
+        .session
+        .script(|session| async move { session.show(&running, 10) });
+    let die = async {
+        seen().await;
+        world.restart_worker().await;
+        // It has not looked yet what became of the call.
+        let found = with(&[tool("2:0", ToolStatus::Interrupted)]);
+        world.session.show(&found, 10);
+        seen().await;
+        let call = tool("call", ToolStatus::Done);
+        let cut_off = with(&[call.clone(), answer("3", "Hal", false)]);
+        world.session.show(&cut_off, 10);
+        seen().await;
+        world.restart_worker().await;
+        let whole = with(&[call, answer("4", "Whole.", true)]);
+        world.session.show(&whole, 10);
+        world.session.end_early(ended(OutcomeStatus::Done, None));
+    };
+    let (_sender, mut interrupts) = unbounded_channel();
+    let ((outcome, lines), ()) = tokio::join!(play(&world, options(fresh()), &mut interrupts), die);
+    assert_eq!(outcome.status, EndStatus::Done, "{outcome:?}");
+    assert_eq!(lines.last().unwrap()["text"], "Whole.");
+    let of_call = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
+    assert_eq!((of_call("tool_start"), of_call("tool_end")), (1, 1));
 }
 
 impl World {

@@ -74,7 +74,7 @@ pub fn answer(id: &str, text: &str, done: bool) -> Item {
     )
 }
 
-fn tool(id: &str, status: ToolStatus) -> Item {
+pub fn tool(id: &str, status: ToolStatus) -> Item {
     let tool = ToolItem {
         tool: "bash".into(),
         arguments: json!({ "command": "ls" }),

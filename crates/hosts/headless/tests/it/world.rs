@@ -57,6 +57,8 @@ pub struct Session {
     pub aborts: watch::Sender<Vec<OperationId>>,
     /// Items that pages are read from; the state shows the newest of them.
     pub history: Arc<Mutex<Vec<Item>>>,
+    /// What the server reads of the session, after the prompt.
+    pub entries: Arc<Mutex<Vec<Entry>>>,
     pub outcome: watch::Sender<Option<Outcome>>,
     pub created: Arc<Mutex<Vec<CreateSession>>>,
     pub removed: Arc<Mutex<Vec<SessionId>>>,
@@ -94,6 +96,7 @@ impl World {
             prompts: Arc::default(),
             aborts: watch::Sender::default(),
             history: Arc::default(),
+            entries: Arc::default(),
             outcome: watch::Sender::new(None),
             created: Arc::default(),
             removed: Arc::default(),
@@ -612,10 +615,22 @@ impl SessionDirectory for FakeServer {
         &self,
         _cx: &Context,
         _session_id: SessionId,
-        _range: HistoryRange,
+        range: HistoryRange,
         _limit: u32,
     ) -> Result<HistoryPage, SessionError> {
-        Ok(HistoryPage::default())
+        let after = range.after.expect("a run reads on from its prompt");
+        let entries = self.session.entries.lock().unwrap();
+        // One at a time, so that pages are put together.
+        let place = entries.iter().position(|entry| entry.id == after);
+        let next = match (place, after.as_str()) {
+            (Some(place), _) => place + 1,
+            (None, "message") => 0,
+            (None, _) => unreachable!("nobody knows this entry"),
+        };
+        Ok(HistoryPage {
+            entries: entries.get(next).cloned().into_iter().collect(),
+            more: next + 1 < entries.len(),
+        })
     }
 
     async fn journal(

@@ -208,7 +208,7 @@ impl Lane {
         });
         // A queued message needs no wake while something runs: the end of the run looks for it.
         if resume && let Err(error) = self.wake(&mut state, steers) {
-            self.fault(Some(admission.operation_id.clone()), &error);
+            self.fault(Some(admission.operation_id.clone()), &error.into());
         }
         admission
     }
@@ -227,7 +227,7 @@ impl Lane {
             .update_receipt(&row.command_id, receipt_text(&reassigned));
         match self.session.store.commit(step.transaction) {
             Ok(_) => *row = reassigned,
-            Err(error) => self.fault(None, &error),
+            Err(error) => self.fault(None, &error.into()),
         }
     }
 
@@ -305,7 +305,7 @@ impl Lane {
             let promoted = queued[index].clone();
             self.publish(EventKind::QueueUpdate { queued });
             if let Err(error) = self.wake(&mut state, true) {
-                self.fault(Some(promoted.operation_id.clone()), &error);
+                self.fault(Some(promoted.operation_id.clone()), &error.into());
             }
             (committed, promoted)
         };

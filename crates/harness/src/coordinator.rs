@@ -9,7 +9,7 @@ use crate::events::EventKind;
 use crate::lane::{Lane, Resumed, now};
 use crate::navigation::Departure;
 use crate::operation::{Operation, OperationKind, Phase, outcome_key};
-use crate::state::{LaneState, OperationChange, Running, Step};
+use crate::state::{LaneState, OperationChange, Running, Step, Stopped};
 
 /// Why a lane stopped without ending its operation. The operation stays open.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,13 @@ pub(crate) enum Stop {
         registrant: std::sync::Arc<str>,
         message: String,
     },
+}
+
+impl Stop {
+    /// Whether a hook does not let it begin: nothing is wrong with the session.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Stop::Refused { .. })
+    }
 }
 
 /// Lets go of the lane when its task is dropped before it let go itself.
@@ -65,7 +72,11 @@ impl Hold {
                 Err(Stop::Closed) => false,
                 Err(error) => {
                     let stopped = open(&state);
-                    state.stopped = stopped.clone().map(|id| (id, error.to_string().into()));
+                    state.stopped = stopped.clone().map(|operation_id| Stopped {
+                        operation_id,
+                        message: error.to_string().into(),
+                        refused: error.is_refusal(),
+                    });
                     lane.fault(stopped, &error);
                     false
                 }
@@ -74,7 +85,7 @@ impl Hold {
             let begun = goes_on
                 && !lane.session.closed()
                 && lane.begin(&mut state).unwrap_or_else(|error| {
-                    lane.fault(open(&state), &error);
+                    lane.fault(open(&state), &Stop::Commit(error));
                     false
                 });
             if !begun {

@@ -187,12 +187,15 @@ pub enum EventKind {
         /// What went wrong.
         message: String,
     },
-    /// The lane stopped because its state could not be written or read. Nothing committed is lost.
+    /// The lane stopped because its state could not be written or read, or because a hook does not let it begin. Nothing
+    /// committed is lost.
     Fault {
         /// The operation that was left where it stands; the next message, or resuming, takes it up.
         operation_id: Option<OperationId>,
         /// What went wrong and what to do.
         message: String,
+        /// Whether a hook does not let it begin.
+        refused: bool,
     },
     /// The reader fell behind and missed events: look at the state again.
     Gap,

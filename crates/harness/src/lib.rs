@@ -40,8 +40,8 @@ pub use config::{CompactionConfig, HarnessConfig, RetryConfig};
 pub use events::{EventKind, HarnessEvent, HarnessEvents, MessageDelta};
 pub use forking::{ForkError, ForkRequest};
 pub use harness::{
-    Harness, HarnessOptions, ModelSource, ModelSourceError, OpenError, OpenLane, ResolvedModel,
-    SystemPrompt, SystemPromptError, SystemPromptSubject,
+    FoundCall, Harness, HarnessOptions, ModelSource, ModelSourceError, OpenError, OpenLane,
+    ResolvedModel, SystemPrompt, SystemPromptError, SystemPromptSubject,
 };
 pub use hooks::{
     Approval, CompactionVerdict, EndingRun, Evaluation, HookError, HookFuture, HookGuard, Hooks,
@@ -55,7 +55,7 @@ pub use next_request::NextRequestError;
 pub use requests::{
     ChannelError, ChannelId, PendingRequests, RequestChannel, SubmitError, WaitError,
 };
-pub use state::{LaneSnapshot, LaneWatch, LiveCall};
+pub use state::{LaneSnapshot, LaneWatch, LiveCall, Stopped};
 pub use tools::{ToolIdentity, ToolOrigin, ToolRegistration, ToolSet};
 pub use tree::{AppendError, Tree};
 pub use upkeep::{ImportError, ImportPlace, PackageError, PackageFacts, check, export, import};

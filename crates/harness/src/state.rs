@@ -17,12 +17,13 @@ use tokio::sync::watch;
 
 use crate::answer::LiveMessage;
 use crate::context::trim_view;
+use crate::coordinator::Stop;
 use crate::events::{EventKind, HarnessEvents};
-use crate::harness::OpenLane;
+use crate::harness::{FoundCall, OpenLane};
 use crate::lane::Lane;
 use crate::memos::{Notes, left_behind};
 use crate::navigation::Departure;
-use crate::operation::{Call, Operation, departure_key, operation_key};
+use crate::operation::{Call, CallPhase, Operation, departure_key, operation_key};
 use crate::requests::load_notes;
 
 /// One lane of a session.
@@ -51,7 +52,7 @@ pub(crate) struct LaneState {
     /// What runs it.
     pub(crate) running: Option<Running>,
     /// The operation that stands where its last pass stopped, and why it did; none while something runs.
-    pub(crate) stopped: Option<(OperationId, Arc<str>)>,
+    pub(crate) stopped: Option<Stopped>,
     /// Somebody asked for one more pass.
     pub(crate) wake: bool,
     /// The entries that the model sees, oldest first, while something runs.
@@ -101,6 +102,17 @@ pub struct LiveCall {
     pub details: Value,
 }
 
+/// An operation that stands where its last pass stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopped {
+    /// Which; the next message, or resuming, takes it up.
+    pub operation_id: OperationId,
+    /// What went wrong and what to do.
+    pub message: Arc<str>,
+    /// Whether somebody's hook does not let it begin; otherwise the lane's state could not be written or read.
+    pub refused: bool,
+}
+
 /// Everything a late observer needs of a lane.
 #[derive(Debug, Clone)]
 pub struct LaneSnapshot {
@@ -109,7 +121,7 @@ pub struct LaneSnapshot {
     /// What goes on.
     pub state: RunState,
     /// The operation that stands where its last pass in this process stopped, and why it did.
-    pub stopped: Option<(OperationId, Arc<str>)>,
+    pub stopped: Option<Stopped>,
     /// Messages that wait, in order of admission.
     pub queued: Arc<[QueuedMessage]>,
     /// The answer that comes in now.
@@ -167,6 +179,21 @@ impl Step {
     }
 }
 
+/// The calls of an operation whose process has ended that are run again.
+fn begun(operation: &Operation) -> Vec<FoundCall> {
+    if operation.cancel_requested.is_some() {
+        return Vec::new();
+    }
+    let runs_again =
+        |call: &&Call| matches!(call.phase, CallPhase::EffectPending { replay_safe: true });
+    let begun = operation.calls().iter().filter(runs_again);
+    let found = begun.map(|call| FoundCall {
+        invocation_id: call.invocation_id.clone(),
+        tool: call.tool.clone(),
+    });
+    found.collect()
+}
+
 impl LaneCore {
     pub(crate) fn empty(name: &LaneName) -> Self {
         LaneCore {
@@ -206,6 +233,7 @@ impl LaneCore {
                 .map(|operation| operation.id.clone()),
             queued: state.inbox.len(),
             resume: state.inbox.iter().any(|waiting| waiting.row.resume),
+            begun: state.operation.as_ref().map(begun).unwrap_or_default(),
         })
     }
 
@@ -362,12 +390,18 @@ impl Lane {
         self.session.hub.publish(&self.core.name, event);
     }
 
-    /// Stops the lane's work where it stands: its state could not be written or read.
-    pub(crate) fn fault(&self, operation_id: Option<OperationId>, error: &dyn std::error::Error) {
-        tracing::error!(lane = %self.core.name, %error, "the lane stopped");
+    /// Stops the lane's work where it stands: its state could not be written or read, or it is not to begin.
+    pub(crate) fn fault(&self, operation_id: Option<OperationId>, error: &Stop) {
+        match error {
+            Stop::Refused { .. } => {
+                tracing::info!(lane = %self.core.name, %error, "the lane was not let begin");
+            }
+            _ => tracing::error!(lane = %self.core.name, %error, "the lane stopped"),
+        }
         self.publish(EventKind::Fault {
             operation_id,
             message: error.to_string(),
+            refused: error.is_refusal(),
         });
     }
 }

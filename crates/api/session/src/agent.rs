@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bezel_context::{Cancelled, Context, WorkspaceId};
 use bezel_session_types::{
-    CommandId, Cost, Delivery, Entry, EntryId, LaneName, ModelRef, NextRequest, OperationId,
-    QueuedMessage, RunOutcome, RunState, SessionId, ThinkingLevel, Usage, UserMessage,
+    CommandId, Cost, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, NextRequest,
+    OperationId, QueuedMessage, RunOutcome, RunState, SessionId, ThinkingLevel, Usage, UserMessage,
 };
 use tokio::sync::watch;
 
@@ -66,6 +66,12 @@ impl Agent {
         self.backend.open_requests()
     }
 
+    /// The calls of the main lane that an earlier process had begun when it ended, and that are run again as soon as
+    /// the facets are active. Known from the setup on.
+    pub fn begun_before(&self) -> Vec<BegunCall> {
+        self.backend.begun_before()
+    }
+
     /// What the engine that drives this session can do.
     pub fn capabilities(&self) -> Capabilities {
         self.backend.capabilities()
@@ -85,6 +91,15 @@ impl Agent {
     pub fn events(&self) -> &AgentEvents {
         &self.events
     }
+}
+
+/// A call that an earlier process had begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BegunCall {
+    /// Which call.
+    pub invocation_id: InvocationId,
+    /// Its tool.
+    pub tool: String,
 }
 
 /// A movable tip of the tree with at most one operation.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{
-    Admission, Departure, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation,
+    Admission, BegunCall, Departure, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation,
     NavigationError, Outcome, PromptError, SessionIdentity,
 };
 use crate::engine::{Capabilities, Capability};
@@ -74,6 +74,10 @@ pub trait AgentBackend: Send + Sync {
     /// See [`crate::Agent::open_requests`].
     fn open_requests(&self) -> watch::Receiver<usize> {
         watch::channel(0).1
+    }
+    /// See [`crate::Agent::begun_before`].
+    fn begun_before(&self) -> Vec<BegunCall> {
+        Vec::new()
     }
     /// See [`crate::SessionTree::recent`].
     fn recent(

@@ -13,6 +13,7 @@ use crate::catalogue::{ProviderCatalogue, ProviderDraft};
 use crate::events::AgentEvents;
 use crate::hooks::Hooks;
 use crate::lifecycle::Lifecycle;
+use crate::opening::Opening;
 use crate::prompt::PromptDraft;
 use crate::requests::{DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue};
 use crate::sessions::Sessions;
@@ -62,6 +63,7 @@ impl Retirement {
 pub struct SessionParts {
     pub backend: Arc<dyn AgentBackend>,
     pub lifecycle: Lifecycle,
+    pub opening: Opening,
     pub tree: Arc<dyn TreeBackend>,
     pub server: Remote,
     pub connection: State<ConnectionState>,
@@ -86,6 +88,7 @@ impl SessionContext {
             session: Sessions::new(
                 backend.identity().session_id.clone(),
                 Arc::clone(&parts.tree),
+                parts.opening.clone(),
                 &parts.server,
                 parts.connection.clone(),
             ),

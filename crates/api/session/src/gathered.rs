@@ -62,18 +62,32 @@ where
         };
         let (changed, sessions, children) =
             (Arc::new(Notify::new()), sessions.clone(), gathered.clone());
+        // Until it has what the children ask that an earlier process had begun.
+        let mut to_come = Some(sessions.opening.list());
         spawner.spawn("lists of children", async move {
             let told = Arc::clone(&changed);
             let _own_changes = own.subscribe(move |_, _| told.notify_one());
             let mut hosted = sessions.hosted();
+            let mut taking_up = sessions.opening.children();
+            let cx = Context::background();
+            let active = sessions.until_active(&cx);
+            tokio::pin!(active);
+            let mut is_active = false;
             loop {
+                // Before the hosted ones are looked at: who is counted no more is among them.
+                let all_there = is_active && *taking_up.borrow_and_update() == 0;
                 children.update(&sessions, &mut hosted, &gathering, &changed);
                 let mut all = (*own.get()).clone();
-                children.append(&mut all, &gathering);
-                cell.set(&Context::background(), all);
+                let is_whole = children.append(&mut all, &gathering);
+                cell.set(&cx, all);
+                if all_there && is_whole {
+                    to_come = None;
+                }
                 tokio::select! {
                     () = changed.notified() => {}
                     hosted = hosted.changed() => if hosted.is_err() { return },
+                    _ = &mut active, if !is_active => is_active = true,
+                    _ = taking_up.changed(), if to_come.is_some() => {}
                 }
             }
         });
@@ -142,8 +156,10 @@ where
         }
     }
 
-    fn append(&self, all: &mut Vec<T>, gathering: &Gathering<T, C>) {
+    /// Adds what the children ask, and says whether that is known of each.
+    fn append(&self, all: &mut Vec<T>, gathering: &Gathering<T, C>) -> bool {
         let children = self.lock();
+        let is_whole = children.values().all(|child| child.list.is_ready());
         let mut by_age: Vec<_> = children.iter().collect();
         by_age.sort_unstable_by_key(|(id, _)| (*id).clone());
         for (id, child) in by_age {
@@ -151,5 +167,6 @@ where
             list.iter_mut().for_each(|one| (gathering.mark)(one, id));
             all.append(&mut list);
         }
+        is_whole
     }
 }

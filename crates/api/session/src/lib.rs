@@ -144,6 +144,7 @@ mod events;
 mod gathered;
 mod hooks;
 mod lifecycle;
+mod opening;
 mod prompt;
 mod requests;
 mod sessions;
@@ -153,8 +154,8 @@ mod tools;
 pub mod backend;
 
 pub use agent::{
-    Admission, Agent, Departure, ForkError, ForkPlan, Lane, LaneError, LedgerTotals, Navigation,
-    NavigationError, Outcome, PromptError, SessionIdentity, SessionTree,
+    Admission, Agent, BegunCall, Departure, ForkError, ForkPlan, Lane, LaneError, LedgerTotals,
+    Navigation, NavigationError, Outcome, PromptError, SessionIdentity, SessionTree,
 };
 pub use bezel_plugin::{Facet, FacetError, Local, Namespace};
 pub use catalogue::{
@@ -177,6 +178,9 @@ pub use hooks::{
 #[doc(hidden)]
 pub use lifecycle::Lifecycle;
 pub use lifecycle::{FoundSession, LifecycleFailure, SessionStart};
+#[doc(hidden)]
+pub use opening::Opening;
+pub use opening::ToCome;
 pub use prompt::{PromptDraft, SystemPrompt};
 pub use requests::{
     DurableRequestDefinition, DurableRequests, OpenRequestsError, RequestValue, SubmitError,

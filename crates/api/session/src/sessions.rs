@@ -28,6 +28,7 @@ pub use self::error::SessionsError;
 use crate::agent::{Admission, Lane, LaneError, Outcome};
 use crate::backend::TreeBackend;
 use crate::events::AgentEventReceiver;
+use crate::opening::{Opening, ToCome};
 
 /// Entries that are looked at for the last words of a session.
 const LOOKED_AT: usize = 64;
@@ -46,6 +47,7 @@ const LOOKED_AT: usize = 64;
 pub struct Sessions {
     own: SessionId,
     tree: Arc<dyn TreeBackend>,
+    pub(crate) opening: Opening,
     connection: State<ConnectionState>,
     children: SessionChildrenClient,
     directory: SessionDirectoryClient,
@@ -67,12 +69,14 @@ impl Sessions {
     pub(crate) fn new(
         own: SessionId,
         tree: Arc<dyn TreeBackend>,
+        opening: Opening,
         server: &Remote,
         connection: State<ConnectionState>,
     ) -> Self {
         Sessions {
             own,
             tree,
+            opening,
             connection,
             children: server.use_service(),
             directory: server.use_service(),
@@ -235,6 +239,13 @@ impl Sessions {
     /// Waits until the facets of this facet's own session are active, and what acts on sessions can be done.
     pub async fn until_active(&self, cx: &Context) -> Result<(), SessionsError> {
         self.tree.until_active(cx, &self.own).await
+    }
+
+    /// Says in a setup that a child of this session is to be taken up again: the session is shown to nobody before
+    /// what this returns is dropped, so that what the child asks is among what the session asks. That has a bound:
+    /// a child that does not come is not waited for without end.
+    pub fn taking_up(&self) -> ToCome {
+        self.opening.child()
     }
 
     /// The lane of a session of this tree, where it is taken up.

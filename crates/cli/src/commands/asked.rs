@@ -147,7 +147,8 @@ fn chosen<'questions>(
             "no question {part} waits; `bezel session pending` shows what does"
         ))),
         (None, ..) => Err(Failure::failed(anyhow!(
-            "the session asks nothing now: it was answered, or interrupted"
+            "the session asks nothing now: it was answered, or interrupted, or could not go on; `bezel session show` tells \
+             which"
         ))),
         (Some(_), Some(_), _) => {
             let ids: Vec<&str> = questions

@@ -95,7 +95,8 @@ fn chosen<'asks>(asks: &'asks [PendingAsk], part: Option<&str>) -> Outcome<&'ask
     match (found.next(), found.next()) {
         (Some(ask), None) => Ok(ask),
         (None, _) => Err(Failure::failed(anyhow!(
-            "no such call waits for permission: it was answered, or interrupted"
+            "no such call waits for permission: it was answered, or interrupted, or could not go on; \
+             `bezel session show` tells which"
         ))),
         (Some(_), Some(_)) => Err(Failure::usage(anyhow!(
             "several calls wait: name one by the id that `bezel session permit` shows"

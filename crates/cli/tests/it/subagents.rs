@@ -87,15 +87,22 @@ async fn a_subagent_works_in_its_parents_process_and_its_answer_is_the_calls_res
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_dies_while_a_subagent_works_goes_on_with_the_same_one() {
-    // The child's command leaves a mark each time that it runs, and then waits for the file `go`.
+    // The child's second command leaves a mark each time that it runs, and then waits for the file `go`.
     let command = "echo x >> marks; until [ -e go ]; do sleep 0.05; done; cat marks | wc -l";
-    let (_server, home) = world(json!({}), move |call| match result(call) {
-        None => Turn::tool_calls([("bash", json!({ "command": command }))]),
-        Some(result) => Turn::text(&format!("saw {}", result.trim())),
+    let (_server, home) = world(json!({}), move |call| {
+        let is_result = |part: &&SeenPart| matches!(part, SeenPart::ToolResult { .. });
+        match call.parts().filter(is_result).count() {
+            0 => Turn::tool_calls([("bash", json!({ "command": "true" }))]),
+            1 => Turn::tool_calls([("bash", json!({ "command": command }))]),
+            _ => Turn::text("saw it"),
+        }
     })
     .await;
     let marks = home.project().join("marks");
-    let run = home.command(&["run", "how many files?"]).spawn().unwrap();
+    let run = home
+        .command(&["run", "--json", "how many files?"])
+        .spawn()
+        .unwrap();
     eventually("the child's command", || marks.exists().then_some(()));
     let child = child_of(&home)["session_id"].clone();
     signal(home.workers()[0], Signal::SIGKILL);
@@ -103,6 +110,14 @@ async fn a_worker_that_dies_while_a_subagent_works_goes_on_with_the_same_one() {
     let done = finish(run);
     let said = &done.succeeded().stdout;
     assert!(said.contains("It says: saw"), "{done:#?}");
+    let lines = done.lines();
+    let ended = lines
+        .iter()
+        .find(|line| line["type"] == "tool_end")
+        .unwrap();
+    // They count, in whichever process they were.
+    assert_eq!(ended["details"]["tool_calls"], 2, "{ended}");
+    assert_eq!(ended["details"]["last_tool"], "bash", "{ended}");
     assert_eq!(
         std::fs::read_to_string(&marks).unwrap(),
         "x\n",
@@ -382,6 +397,76 @@ async fn opencode_32_what_a_child_needs_leave_for_is_asked_at_its_root() {
     let (run, told) = begin(&home, &arguments, "permission");
     let root = told["session_id"].as_str().unwrap().to_owned();
     assert!(!home.project().join("made.txt").exists());
+    home.run(&["session", "permit", &root, "--reply", "once"])
+        .succeeded();
+    assert_eq!(finish(run).status, Some(0));
+    assert_eq!(
+        std::fs::read_to_string(home.project().join("made.txt")).unwrap(),
+        "x"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_child_asked_is_answered_at_its_root_as_soon_as_a_dead_worker_is_there_again() {
+    let question = json!({ "question": "Which?", "options": [{ "label": "Red" }] });
+    for (with_server, background) in [(false, false), (true, false), (false, true)] {
+        let question = question.clone();
+        let (_server, home) = world(
+            json!({ "background": background }),
+            move |call| match result(call) {
+                None => Turn::tool_calls([("question", question.clone())]),
+                Some(result) => Turn::text(&format!("child heard: {result}")),
+            },
+        )
+        .await;
+        let run = match background {
+            true => {
+                home.run(&["run", "how many files?"]).succeeded();
+                None
+            }
+            false => Some(begin(&home, &["run", "--json", "how many files?"], "question").0),
+        };
+        let child = child_of(&home);
+        let [root, child] = ["parent_id", "session_id"].map(|id| child[id].as_str().unwrap());
+        eventually("the child's question", || {
+            let pending = home.run(&["session", "pending", root]);
+            pending.stdout.contains("Which?").then_some(())
+        });
+        let killed = home.server().filter(|_| with_server);
+        for pid in killed.into_iter().chain(home.workers()) {
+            signal(pid, Signal::SIGKILL);
+        }
+        let answered = home.run(&["session", "answer", root, "--option", "1"]);
+        assert_eq!(answered.succeeded().stdout.trim(), "answered");
+        if let Some(run) = run {
+            assert_eq!(finish(run).status, Some(0));
+        }
+        eventually("the child goes on with the answer", || {
+            let shown = home.run(&["session", "show", child]);
+            let heard = "child heard: User selected: 1. Red";
+            shown.succeeded().stdout.contains(heard).then_some(())
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_child_needs_leave_for_is_permitted_at_its_root_as_soon_as_a_dead_worker_is_there_again()
+ {
+    let (_server, home) = world(json!({}), move |call| match result(call) {
+        None => Turn::tool_calls([("write", json!({ "path": "made.txt", "content": "x" }))]),
+        Some(result) => Turn::text(&format!("child heard: {result}")),
+    })
+    .await;
+    let arguments = [
+        "run",
+        "--json",
+        "--permission-mode",
+        "ask",
+        "how many files?",
+    ];
+    let (run, told) = begin(&home, &arguments, "permission");
+    let root = told["session_id"].as_str().unwrap().to_owned();
+    signal(home.workers()[0], Signal::SIGKILL);
     home.run(&["session", "permit", &root, "--reply", "once"])
         .succeeded();
     assert_eq!(finish(run).status, Some(0));

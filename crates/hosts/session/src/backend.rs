@@ -7,11 +7,11 @@ use bezel_api_session::backend::{
     AgentBackend, AnyHook, EntryPage, HookGuard, LaneBackend, RequestsBackend,
 };
 use bezel_api_session::{
-    AgentEvent, Capabilities, Capability, EventBody, ForkError, ForkPlan, LaneError, LedgerTotals,
-    OpenRequestsError, SessionIdentity, ToolDraft,
+    AgentEvent, BegunCall, Capabilities, Capability, EventBody, ForkError, ForkPlan, LaneError,
+    LedgerTotals, OpenRequestsError, SessionIdentity, ToolDraft,
 };
 use bezel_context::Context;
-use bezel_harness::{AppendError, ChannelId, ForkRequest, ForkScope, Harness};
+use bezel_harness::{AppendError, ChannelId, ForkRequest, ForkScope, FoundCall, Harness};
 use bezel_plugin::{Following, Registry};
 use bezel_session_types::{Entry, EntryId, LaneName};
 use futures::FutureExt;
@@ -99,6 +99,19 @@ impl AgentBackend for HostAgent {
 
     fn open_requests(&self) -> watch::Receiver<usize> {
         self.harness.open_requests()
+    }
+
+    fn begun_before(&self) -> Vec<BegunCall> {
+        let main = LaneName::main();
+        let opened = self.harness.opened().iter();
+        let begun = opened
+            .filter(|found| found.lane == main)
+            .flat_map(|found| &found.begun);
+        let call = |call: &FoundCall| BegunCall {
+            invocation_id: call.invocation_id.clone(),
+            tool: call.tool.clone(),
+        };
+        begun.map(call).collect()
     }
 
     fn recent(

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bezel_api_session::{AgentEvent, EventBody, Outcome};
-use bezel_harness::{EventKind, HarnessEvent, HarnessEvents, MessageDelta};
+use bezel_harness::{EventKind, HarnessEvent, HarnessEvents, MessageDelta, Stopped};
 use bezel_session_types::{EntryBody, EntryId, LaneName, Message, RunOutcome};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
@@ -174,10 +174,16 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
         EventKind::Fault {
             operation_id: Some(operation_id),
             message,
-        } => publish(EventBody::RunEnded(stopped(operation_id, &message))),
+            refused,
+        } => publish(EventBody::RunEnded(stopped(&Stopped {
+            operation_id,
+            message: message.into(),
+            refused,
+        }))),
         EventKind::Fault {
             operation_id: None,
             message,
+            ..
         } => tracing::error!("{message}"),
         EventKind::Gap => tracing::warn!("session events were lost: a reader was too slow"),
         EventKind::TurnStart { .. }
@@ -192,16 +198,24 @@ fn translate(event: HarnessEvent, publish: &mut dyn FnMut(EventBody)) {
     }
 }
 
-/// How an operation ends for those who look on where the session could not be written or read: it is still
-/// open on the disk.
-pub(crate) fn stopped(operation_id: bezel_session_types::OperationId, message: &str) -> Outcome {
-    Outcome {
-        operation_id,
-        outcome: RunOutcome::Failed {
-            code: "session.storage".into(),
-            message: format!(
+/// How an operation ends for those who look on where the session could not be written or read, or where it is not to
+/// begin: it is still open on the disk.
+pub(crate) fn stopped(stopped: &Stopped) -> Outcome {
+    let message = &stopped.message;
+    let (code, message) = match stopped.refused {
+        true => ("session.refused", message.to_string()),
+        false => (
+            "session.storage",
+            format!(
                 "{message}. What ran stopped where it stands; send a message to go on from there"
             ),
+        ),
+    };
+    Outcome {
+        operation_id: stopped.operation_id.clone(),
+        outcome: RunOutcome::Failed {
+            code: code.into(),
+            message,
         },
     }
 }

@@ -10,7 +10,7 @@ use bezel_api_session::{
 use bezel_context::Context;
 use bezel_harness::{
     AbortError, CompactError, EditError, EventKind, Lane, NavigateError, NavigateRequest,
-    NextRequestError, PromptRequest, ResumeError, Resumed,
+    NextRequestError, PromptRequest, ResumeError, Resumed, Stopped,
 };
 use bezel_plugin::Registry;
 use bezel_session_types::{
@@ -197,10 +197,10 @@ impl LaneBackend for HostLane {
                 .queued
                 .iter()
                 .any(|queued| queued.operation_id == *operation);
-            if let Some((stopped_at, why)) = watch.snapshot.stopped.filter(|_| !runs)
-                && stopped_at == *operation
+            if let Some(found) = watch.snapshot.stopped.filter(|_| !runs)
+                && found.operation_id == *operation
             {
-                return Ok(stopped(stopped_at, &why));
+                return Ok(stopped(&found));
             }
             if !runs && !waits {
                 return Err(LaneError::UnknownOperation(operation.clone()));
@@ -218,7 +218,12 @@ impl LaneBackend for HostLane {
                         EventKind::Fault {
                             operation_id: Some(operation_id),
                             message,
-                        } => stopped(operation_id, &message),
+                            refused,
+                        } => stopped(&Stopped {
+                            operation_id,
+                            message: message.into(),
+                            refused,
+                        }),
                         _ => continue,
                     };
                     if ended.operation_id == *operation {

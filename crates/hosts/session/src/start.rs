@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bezel_api_session::backend::AgentBackend;
 use bezel_api_session::{
-    Engine, EngineError, EngineSession, EngineStart, EventBody, Lifecycle, PromptDraft,
+    Engine, EngineError, EngineSession, EngineStart, EventBody, Lifecycle, Opening, PromptDraft,
     ProviderDraft, ProviderSet, SessionContext, SessionFacet, SessionIdentity, SessionParts,
     SystemPrompt, ToolDraft, ToolSet,
 };
@@ -19,6 +20,9 @@ use bezel_rpc::{Connect, ConnectionState, Hello, Link, ServiceTable, State};
 use tokio::sync::watch;
 
 use crate::tree::{Place, WorkerTree};
+
+/// How long a session is shown to nobody while children are taken up that an earlier process had begun.
+const TAKING_UP: Duration = Duration::from_secs(5);
 
 /// What a session host needs.
 pub struct SessionHostOptions {
@@ -126,9 +130,11 @@ impl SessionHost {
         let is_root = parent_id.is_none();
         let place = tree.enter(session_id, parent_id, Arc::clone(&backend), table.clone());
         let lifecycle = Lifecycle::default();
+        let opening = Opening::default();
         let parts = SessionParts {
             backend,
             lifecycle: lifecycle.clone(),
+            opening: opening.clone(),
             tree: Arc::new(tree.clone()),
             server: link.server(),
             connection: link.connection(),
@@ -164,6 +170,12 @@ impl SessionHost {
         }
         place.goes_on();
         session.go_on(&cx).await;
+        let bounded = cx.with_timeout(TAKING_UP);
+        if opening.done(&bounded).await.is_err() {
+            tracing::warn!(
+                "the session is shown before all that it had begun is there again: what that asks comes later"
+            );
+        }
         table.activate();
         place.activated();
         Ok(RunningSession {
@@ -289,7 +301,7 @@ impl RunningSession {
             // After the root's own end: what waits for a child there does not see it go.
             failures.extend(self.tree.close().await);
         }
-        let overran = self.tasks.shutdown(std::time::Duration::from_secs(5)).await;
+        let overran = self.tasks.shutdown(Duration::from_secs(5)).await;
         failures.extend(overran.into_iter().map(|task| Failure {
             unit: task.into(),
             phase: Phase::Disposal,

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bezel_api_session::{
-    FoundSession, Lifecycle, PromptDraft, ProviderDraft, ProviderSet, SessionContext, SessionFacet,
-    SessionParts, SystemPrompt, ToolDraft, ToolSet,
+    FoundSession, Lifecycle, Opening, PromptDraft, ProviderDraft, ProviderSet, SessionContext,
+    SessionFacet, SessionParts, SystemPrompt, ToolDraft, ToolSet,
 };
 use bezel_context::{ClientId, Context, Principal, Scopes, TaskScope, Workspaces};
 use bezel_plugin::{
@@ -96,6 +96,7 @@ impl FakeSession {
         let parts = SessionParts {
             backend,
             lifecycle: lifecycle.clone(),
+            opening: Opening::default(),
             tree: Arc::clone(&tree) as Arc<_>,
             server: up.server(),
             connection: up.connection(),

@@ -86,8 +86,8 @@ impl Standing {
         });
         match (missing, &self.above) {
             (Some(name), _) if matches!(self.own, Bound::Missing(_)) => Some(format!(
-                "there is no agent `{name}` here any more; choose another with /agent, or see `bezel agents` for what is \
-                 wrong with its file"
+                "there is no agent `{name}` here; choose another with /agent, or see `bezel agents` for what there is \
+                 and what is wrong with a file"
             )),
             (Some(name), _) => Some(format!(
                 "the agent `{name}` of a session above is not there, and what it may not do binds this one; see `bezel \

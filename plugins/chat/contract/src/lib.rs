@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One session's conversation, as a presentation drives it.
-#[service("chat", version = "1.2")]
+#[service("chat", version = "1.3")]
 pub trait Chat {
     /// What runs and what waits.
     fn state(&self) -> State<ChatState>;
@@ -236,6 +236,9 @@ pub enum FailureKind {
     Authentication,
     /// The provider refused, or failed after all retries.
     Provider,
+    /// It was not let begin: by a plugin that the message names, for a reason that a person can do something about. It
+    /// stays open, and resuming it asks again.
+    Refused,
     /// Bezel itself failed; the log has more.
     Internal,
 }

@@ -33,6 +33,12 @@ impl Chat for ChatService {
                 "the message is empty; write something".into(),
             )));
         }
+        if request.command_id.as_str().trim().is_empty() {
+            // It would be the same command for whoever leaves it empty.
+            return reply(Err(PromptError::Refused(
+                "the command id is empty; send the message under an id of your own".into(),
+            )));
+        }
         let (cx, span) = span!(
             cx,
             "chat.prompt",

@@ -89,6 +89,7 @@ fn failure_kind(code: &str) -> FailureKind {
         "model.authentication" => FailureKind::Authentication,
         "model.none" | "model.unknown" | "model.unavailable" => FailureKind::NoModel,
         code if code.starts_with("model.") => FailureKind::Provider,
+        "session.refused" => FailureKind::Refused,
         _ => FailureKind::Internal,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bezel_api_session::{Lane, LaneError, PromptError, SessionContext, SessionTree};
+use bezel_api_session::{Lane, PromptError, SessionContext, ToCome};
 use bezel_context::{Context, Spawner};
 use bezel_session_types::{
     CommandId, Delivery, Entry, EntryBody, InvocationId, Message, UserMessage,
@@ -50,7 +50,14 @@ fn heading(invocation: &InvocationId) -> String {
 }
 
 /// Waits again for the children that an earlier process began in the background and whose end was not told.
-pub(crate) async fn take_up(cx: SessionContext, subagents: Arc<Subagents>) {
+///
+/// `returning` is let go when those of the newest entries are there again: the session's opening does not wait until
+/// all of a long conversation is read.
+pub(crate) async fn take_up(
+    cx: SessionContext,
+    subagents: Arc<Subagents>,
+    mut returning: Option<ToCome>,
+) {
     let background = Context::background();
     // The end of the session is the end of this too.
     if cx.session.until_active(&background).await.is_err() {
@@ -65,42 +72,42 @@ pub(crate) async fn take_up(cx: SessionContext, subagents: Arc<Subagents>) {
             return;
         }
     };
-    let left = match untold(&cx.agent.tree()).await {
-        Ok(left) => left,
-        Err(error) => {
-            tracing::warn!(%error, "background subagents of an earlier process cannot be looked for");
-            return;
-        }
-    };
-    for asked in left {
-        // A copy of a conversation tells of children that are another session's.
-        if !children.iter().any(|child| child.session_id == asked.child) {
-            continue;
-        }
-        wait_for(Arc::clone(&subagents), cx.agent.main(), asked, cx.spawner());
-    }
-}
-
-/// The calls of the conversation that began a child in the background and whose end no message tells.
-async fn untold(tree: &SessionTree) -> Result<Vec<Asked>, LaneError> {
-    let mut begun: Vec<Asked> = Vec::new();
-    let mut told: Vec<String> = Vec::new();
+    let tree = cx.agent.tree();
+    let (mut begun, mut told) = (Vec::new(), Vec::new());
     let mut before = None;
     loop {
-        let (entries, more) = tree.recent(before.as_ref(), PAGE).await?;
+        let (entries, more) = match tree.recent(before.as_ref(), PAGE).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "background subagents of an earlier process cannot be looked for");
+                return;
+            }
+        };
+        // The newest first: an end is told after what it is the end of.
         entries
             .iter()
             .for_each(|entry| note(entry, &mut begun, &mut told));
+        for asked in begun.drain(..) {
+            let heading = heading(&asked.invocation);
+            let is_told = told.iter().any(|text: &String| text.starts_with(&heading));
+            // A copy of a conversation tells of children that are another session's.
+            let is_own = children.iter().any(|child| child.session_id == asked.child);
+            if is_told || !is_own {
+                continue;
+            }
+            if returning.is_some()
+                && let Err(error) = sessions.lane(&background, &asked.child).await
+            {
+                tracing::debug!(session = %asked.child, %error, "a background subagent is not there again");
+            }
+            wait_for(Arc::clone(&subagents), cx.agent.main(), asked, cx.spawner());
+        }
+        returning = None;
         match entries.first() {
             Some(oldest) if more => before = Some(oldest.id.clone()),
             _ => break,
         }
     }
-    begun.retain(|asked| {
-        let heading = heading(&asked.invocation);
-        !told.iter().any(|text| text.starts_with(&heading))
-    });
-    Ok(begun)
 }
 
 fn note(entry: &Entry, begun: &mut Vec<Asked>, told: &mut Vec<String>) {
@@ -115,6 +122,7 @@ fn note(entry: &Entry, begun: &mut Vec<Asked>, told: &mut Vec<String>) {
                     invocation: result.invocation_id.clone(),
                     child: details.session_id,
                     operation: details.operation_id,
+                    prompt: None,
                 });
             }
         }

@@ -71,6 +71,12 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
     let (ending, spawner) = (Arc::clone(&subagents), cx.spawner().clone());
     cx.agent.events().subscribe(move |events| {
         for event in events {
+            // Calls that were not run again.
+            match &event.body {
+                EventBody::RunEnded(_) => ending.are_back(),
+                EventBody::ToolEnded { invocation, .. } => ending.is_back(invocation),
+                _ => {}
+            }
             if let EventBody::RunEnded(ended) = &event.body
                 && ended.outcome == RunOutcome::Aborted
             {
@@ -82,6 +88,8 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         }
     });
     let facet = cx.clone();
+    // Nothing was begun where nothing was said.
+    let returning = cx.agent.tree().tip().map(|_| cx.session.taking_up());
     cx.on_activate(move || async move {
         // Which agents there are is known from now on.
         *lock(&offered) = Arc::new(SubagentTool::new(Arc::clone(&subagents)));
@@ -89,7 +97,7 @@ async fn setup(cx: SessionContext) -> Result<(), FacetError> {
         let spawner = facet.spawner().clone();
         spawner.spawn(
             "background subagents",
-            background::take_up(facet, subagents),
+            background::take_up(facet, subagents, returning),
         );
         Ok(())
     });

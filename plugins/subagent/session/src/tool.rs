@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_agents_contract::{AgentCatalogue, AgentSummary};
-use bezel_api_session::{Lane, LaneError, Local, SessionContext, Sessions, SessionsError};
+use bezel_api_session::{Lane, LaneError, Local, SessionContext, Sessions, SessionsError, ToCome};
 use bezel_context::{Context, Spawner};
 use bezel_session_types::{
-    Access, CommandId, Delivery, ExecutionMode, InvocationId, ModelRef, OperationId, Replay,
-    RunOutcome, SessionId, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec, UserMessage,
+    Access, CommandId, Delivery, EntryId, ExecutionMode, InvocationId, ModelRef, OperationId,
+    Replay, RunOutcome, SessionId, Tool, ToolError, ToolInvocation, ToolOutput, ToolSpec,
+    UserMessage,
 };
 use bezel_sessions_contract::{CreateChild, SessionSummary};
-use bezel_subagent_contract::{SubagentDetails, SubagentStatus};
+use bezel_subagent_contract::{SubagentDetails, SubagentStatus, TOOL};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -47,6 +48,9 @@ pub(crate) struct Subagents {
     turns: Arc<Semaphore>,
     // A plain mutex: held to look up or change, never across an await.
     awaited: Mutex<HashMap<InvocationId, (OperationId, SessionId)>>,
+    /// Calls of an earlier process whose child is not there again yet.
+    // The same.
+    returning: Mutex<HashMap<InvocationId, ToCome>>,
 }
 
 /// A child and what it was asked to do.
@@ -55,10 +59,15 @@ pub(crate) struct Asked {
     pub(crate) child: SessionId,
     /// The operation that does it; none where a result of an earlier version does not say.
     pub(crate) operation: Option<OperationId>,
+    /// What the prompt is, or will be, in the child's conversation; unknown where a result says what was asked.
+    pub(crate) prompt: Option<EntryId>,
 }
 
 impl Subagents {
     pub(crate) fn new(cx: &SessionContext, config: SubagentConfig) -> Self {
+        let begun = cx.agent.begun_before().into_iter();
+        let own = begun.filter(|call| call.tool == TOOL);
+        let returning = own.map(|call| (call.invocation_id, cx.session.taking_up()));
         Subagents {
             sessions: cx.session.clone(),
             lane: cx.agent.main(),
@@ -67,7 +76,31 @@ impl Subagents {
             config,
             catalogue: cx.use_local_optional::<AgentCatalogue>(),
             awaited: Mutex::default(),
+            returning: Mutex::new(returning.collect()),
         }
+    }
+
+    /// Whether an earlier process had begun this call.
+    fn is_replay(&self, invocation: &InvocationId) -> bool {
+        self.returning().contains_key(invocation)
+    }
+
+    /// The call's child is there again, or there will be none: the session's opening does not wait for it any more.
+    pub(crate) fn is_back(&self, invocation: &InvocationId) {
+        let back = self.returning().remove(invocation);
+        drop(back);
+    }
+
+    /// The same of all calls.
+    pub(crate) fn are_back(&self) {
+        let back = std::mem::take(&mut *self.returning());
+        drop(back);
+    }
+
+    fn returning(&self) -> MutexGuard<'_, HashMap<InvocationId, ToCome>> {
+        self.returning
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn awaited(&self) -> MutexGuard<'_, HashMap<InvocationId, (OperationId, SessionId)>> {
@@ -217,10 +250,12 @@ impl Subagents {
             .prompt(cx, child, command, message, Delivery::Queue)
             .await
             .map_err(|error| failed(child, &format!("it did not take its prompt: {error}")))?;
+        self.is_back(invocation);
         Ok(Asked {
             invocation: invocation.clone(),
             child: child.clone(),
             operation: Some(admitted.operation_id),
+            prompt: admitted.message_id,
         })
     }
 
@@ -414,6 +449,11 @@ impl SubagentTool {
         shown: &mut Shown,
     ) -> Result<ToolOutput, ToolError> {
         let subagents = &self.subagents;
+        let is_replay = subagents.is_replay(&invocation.invocation_id);
+        if subagents.turns.available_permits() == 0 {
+            // Nobody asks anything in a child that waits for its turn.
+            subagents.is_back(&invocation.invocation_id);
+        }
         let turn = cx.run(subagents.turns.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             return Err(interrupted(shown, "it had not begun"));
@@ -421,8 +461,18 @@ impl SubagentTool {
         let id = &invocation.invocation_id;
         let asked = subagents.ask(cx, id, child, &arguments.prompt).await?;
         shown.details.operation_id.clone_from(&asked.operation);
+        // Before what is there already is counted: nothing falls between the two.
+        let events = subagents.sessions.events(child);
+        if is_replay && let Some(prompt) = asked.prompt.clone() {
+            let sessions = &subagents.sessions;
+            let counted = shown.count_since(cx, sessions, child, prompt).await;
+            if let Err(error) = counted {
+                // A child that had not begun has not made a call either.
+                tracing::debug!(session = %child, %error, "what a subagent did before is not counted");
+            }
+        }
         shown.status(SubagentStatus::Running);
-        let ended = match subagents.sessions.events(child) {
+        let ended = match events {
             Some(events) => tokio::select! {
                 ended = subagents.ended(cx, &asked) => ended,
                 () = shown.follow(events) => unreachable!("it has no end"),
@@ -465,7 +515,12 @@ impl Tool for SubagentTool {
         cx: Context,
         invocation: ToolInvocation,
     ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
-        Box::pin(async move { self.run(&cx, invocation).await })
+        Box::pin(async move {
+            let id = invocation.invocation_id.clone();
+            let ran = self.run(&cx, invocation).await;
+            self.subagents.is_back(&id);
+            ran
+        })
     }
 
     fn accesses(&self, _arguments: &Value, _directory: &Path) -> Option<Vec<Access>> {

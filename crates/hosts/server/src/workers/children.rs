@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bezel_api_server::{ChildLaunch, ChildWish, FleetError, ManagedSession};
+use bezel_api_server::{ChildLaunch, ChildWish, FleetError, LaunchEnvironment, ManagedSession};
 use bezel_context::Context;
 use bezel_session_types::SessionId;
 use futures::FutureExt;
@@ -218,6 +218,26 @@ impl Workers {
         self.0.children.hosted(root, hosted);
     }
 
+    /// Resolves once children can be offered to the root's worker, which is launched where there is none. One that
+    /// starts takes up what it had begun before it is connected.
+    async fn start_for_child(
+        &self,
+        root: &ManagedSession,
+        environment: Option<LaunchEnvironment>,
+    ) -> Result<(), FleetError> {
+        let (mut phase, ending) = self.join(root, environment.clone())?;
+        if !ending {
+            let launched = phase.wait_for(|phase| !matches!(phase, Phase::Launching));
+            if launched
+                .await
+                .is_ok_and(|phase| matches!(*phase, Phase::Launched))
+            {
+                return Ok(());
+            }
+        }
+        self.start(&Context::background(), root, environment).await
+    }
+
     /// Finds a child again that lives in the worker of `root`, where that one was found.
     pub(super) fn adopt_child(
         &self,
@@ -245,7 +265,7 @@ pub(super) fn launch(
         let environment = start.environment.take();
         let workers = Workers(Arc::clone(&shared));
         workers
-            .start(&Context::background(), &session, environment)
+            .start_for_child(&session, environment)
             .await
             .map_err(|error| failed(&error))?;
         let phase = shared

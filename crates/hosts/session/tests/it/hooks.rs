@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use bezel_api_session::{
     ApproveTool, BeforeTool, EventBody, Facet, FacetError, SessionContext, SessionFacet, ToolDraft,
 };
-use bezel_session_types::{ToolOutput, ToolResultMessage};
+use bezel_session_types::{
+    CommandId, Delivery, RunOutcome, ToolOutput, ToolResultMessage, UserMessage,
+};
 use bezel_testkit::{Script, ScriptedProvider, Turn};
 use serde_json::json;
 use tokio::sync::watch;
@@ -227,4 +229,41 @@ async fn opencode_31_no_other_hook_overrides_a_denial_wherever_it_stands() {
         assert_eq!(text_of(&result), "the configuration says no");
         session.dies().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_a_plugin_does_not_let_begin_is_refused_in_its_words_and_is_no_failure_of_the_session()
+ {
+    let place = Place::new();
+    let model = ScriptedProvider::new(Script::new([Turn::text("Never.")]));
+    let hook = hooking("gate", |cx| {
+        cx.agent
+            .hooks()
+            .before_pass(|_, _| async { Err(FacetError::from("there is no agent `nope` here")) });
+    });
+    let session = place.open_facets(&model, vec![hook]).await;
+    let admitted = session
+        .lane
+        .prompt(
+            &session.cx,
+            CommandId::new("1"),
+            UserMessage::text("do it"),
+            Delivery::Steer,
+        )
+        .await
+        .unwrap();
+    // While it is about to stop, and after it has.
+    for _ in 0..2 {
+        let ended = session.lane.wait(&session.cx, &admitted.operation_id).await;
+        let RunOutcome::Failed { code, message } = ended.unwrap().outcome else {
+            panic!("it is let begin");
+        };
+        assert_eq!(code, "session.refused");
+        assert!(
+            message.contains("gate does not let it begin: there is no agent `nope` here"),
+            "{message}"
+        );
+        assert!(!message.contains("send a message"), "{message}");
+    }
+    session.dies().await;
 }

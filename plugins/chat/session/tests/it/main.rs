@@ -74,6 +74,12 @@ async fn a_blank_prompt_and_a_refused_one_say_what_to_do_and_admit_nothing() {
     let (session, chat, cx) = chat().await;
     let reply = chat.prompt(&cx, request(" \n\t")).await.unwrap();
     assert!(!reply.accepted && reply.error.unwrap().contains("write something"));
+    let nameless = PromptRequest {
+        command_id: CommandId::new(""),
+        ..request("hello")
+    };
+    let reply = chat.prompt(&cx, nameless).await.unwrap();
+    assert!(!reply.accepted && reply.error.unwrap().contains("command id is empty"));
     session.agent.refuse_prompts(PromptError::Storage(
         "the disk is full: free some space".into(),
     ));
@@ -149,6 +155,7 @@ async fn waiting_ends_with_the_outcome_and_a_failure_says_its_kind() {
         ("model.rate_limited", FailureKind::Provider),
         ("model.none", FailureKind::NoModel),
         ("model.unknown", FailureKind::NoModel),
+        ("session.refused", FailureKind::Refused),
         ("storage", FailureKind::Internal),
     ] {
         let operation_id = OperationId::new(code);

@@ -56,13 +56,22 @@ pub(crate) fn open_owned(path: &Path, was_made: bool) -> Result<Connection, Open
     Ok(connection)
 }
 
-/// Whether there is a file with something in it, which may be all that a torn log has left of a new one.
+/// Whether there is a file with something in it, which may be all that a torn log has left of a new one. A file
+/// whose making was cut off is brought back to what it was before that: nothing.
 fn is_there(path: &Path) -> Result<bool, OpenError> {
     match std::fs::metadata(path) {
-        Ok(metadata) if metadata.len() > 0 => {
-            inspect(path)?;
-            Ok(true)
-        }
+        Ok(metadata) if metadata.len() > 0 => match inspect(path) {
+            Err(OpenError::Sqlite { source, .. }) if is_cut_off(&source) => {
+                roll_back(path)?;
+                let left = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
+                match left {
+                    true => inspect(path).map(|_| true),
+                    false => Ok(false),
+                }
+            }
+            Err(error) => Err(error),
+            Ok(_) => Ok(true),
+        },
         Ok(_) => Ok(false),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(source) => Err(OpenError::Io {
@@ -70,6 +79,22 @@ fn is_there(path: &Path) -> Result<bool, OpenError> {
             source,
         }),
     }
+}
+
+/// Whether a transaction without SQLite's log was cut off, which only the making of a file has.
+fn is_cut_off(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(rusqlite::ffi::SQLITE_READONLY_ROLLBACK)
+}
+
+/// Takes back what such a transaction has written: SQLite does so for whoever may write.
+fn roll_back(path: &Path) -> Result<(), OpenError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).and_then(|connection| {
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+    });
+    connection.map_err(|source| classify(path, source))
 }
 
 /// What a whole SQLite file holds.
@@ -88,11 +113,13 @@ pub(crate) fn open_reading(path: &Path) -> Result<Connection, OpenError> {
         }
     };
     match std::fs::metadata(path) {
-        Ok(metadata) if metadata.len() > 0 => match inspect(path)? {
-            (connection, Contents::Session) => Ok(connection),
-            (_, Contents::Nothing) => Err(OpenError::Missing {
+        Ok(metadata) if metadata.len() > 0 => match inspect(path) {
+            Ok((connection, Contents::Session)) => Ok(connection),
+            Ok((_, Contents::Nothing)) => Err(OpenError::Missing {
                 path: path.to_owned(),
             }),
+            Err(OpenError::Sqlite { source, .. }) if is_cut_off(&source) => Err(missing()),
+            Err(error) => Err(error),
         },
         Ok(_) => Err(missing()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(missing()),

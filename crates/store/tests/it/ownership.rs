@@ -109,6 +109,35 @@ fn a_database_whose_making_was_cut_off_is_made() {
     Store::open(&place.path).unwrap();
 }
 
+/// A file as a kill in the middle of its making leaves it: pages that were written, and the journal that takes them back.
+#[test]
+fn a_database_whose_making_was_cut_off_in_a_transaction_is_made_anew() {
+    let place = Place::new();
+    let making = place.directory.path().join("making.db");
+    let connection = rusqlite::Connection::open(&making).unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA cache_size = 1; BEGIN; CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(500000));",
+        )
+        .unwrap();
+    let beside = |path: &std::path::Path| {
+        let mut name = path.to_owned().into_os_string();
+        name.push("-journal");
+        name
+    };
+    std::fs::copy(&making, &place.path).unwrap();
+    std::fs::copy(beside(&making), beside(&place.path)).unwrap();
+    drop(connection);
+    assert!(std::fs::metadata(&place.path).unwrap().len() > 0);
+    let refused = Reader::open(&place.path).map(drop).unwrap_err();
+    assert!(matches!(refused, OpenError::Missing { .. }), "{refused}");
+    let store = place.open();
+    store.commit(append("e1", None)).unwrap();
+    let found = store.read(|queries| queries.entry(&EntryId::new("e1")));
+    assert!(found.unwrap().is_some());
+    assert!(!std::path::Path::new(&beside(&place.path)).exists());
+}
+
 #[test]
 fn a_command_that_outlives_the_owner_does_not_keep_the_lock() {
     let place = Place::new();

@@ -143,7 +143,8 @@ impl Place {
     fn worker(&self, session: &str) -> Result<Pid> {
         let lock = self.find(&self.home()?.bezel()?, session)?;
         let holder = std::fs::read_to_string(lock)?;
-        let pid = holder.trim().parse().ok().and_then(Pid::from_raw);
+        let first = holder.lines().next().unwrap_or_default();
+        let pid = first.trim().parse().ok().and_then(Pid::from_raw);
         pid.ok_or_else(|| format!("the lock of {session} names no process").into())
     }
 

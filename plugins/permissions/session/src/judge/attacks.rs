@@ -257,6 +257,9 @@ fn what_would_read_outside_or_secrets_unasked_does_not() {
         "env HOME=.. bash -c 'cat ~/secret.txt'",
         "cat < /dev/tcp/localhost/80",
         "ps e",
+        "ps -eo environ",
+        "ps -o pid,environ",
+        "git diff deep .",
         "cat ~/.netrc",
         "ls ~nobody",
     ] {
@@ -422,6 +425,28 @@ fn in_full_mode_a_denial_is_seen_through_wrappers_or_asked_for() {
         let verdict = ground.judge(Full, deep, line);
         assert_ne!(verdict, Verdict::Allow, "{line}");
     }
+    let kept: &[(&str, &str, Effect)] = &[("edit", "deep/**", Deny)];
+    for line in [
+        "sed -i s/x/y/ deep/x.txt",
+        "rm -r deep",
+        "rm -rf deep",
+        "find deep -delete",
+        "truncate -s0 deep/x.txt",
+        "dd if=a.txt of=deep/x.txt",
+        "shred deep/x.txt",
+        "perl -pi -e s/x/y/ deep/x.txt",
+    ] {
+        let verdict = ground.judge(Full, kept, line);
+        assert_ne!(verdict, Verdict::Allow, "{line}");
+    }
+    for line in [
+        "rm -r src",
+        "sed -i s/x/y/ a.txt",
+        "cat deep/x.txt",
+        "cargo test",
+    ] {
+        assert_eq!(ground.judge(Full, kept, line), Verdict::Allow, "{line}");
+    }
     // What cannot be denied is not asked for, however unclear it is.
     for line in ["$(echo touch) x", "python x.py $y", "a && ("] {
         assert_eq!(ground.judge(Full, &[], line), Verdict::Allow, "{line}");
@@ -478,5 +503,25 @@ fn an_offer_covers_a_line_alone_where_its_like_could_be_anything() {
         ),
     ] {
         assert_eq!(covers(line), [expected], "{line}");
+    }
+}
+
+#[test]
+fn in_auto_mode_what_only_begins_like_a_check_is_asked_for() {
+    let ground = Ground::new();
+    for line in [
+        "npm run checkout-prod",
+        "npm run build-and-publish",
+        "npm run test-and-deploy",
+        "cargo nextest self update",
+    ] {
+        assert_ne!(ground.judge(Auto, &[], line), Verdict::Allow, "{line}");
+    }
+    for line in [
+        "npm run test:unit",
+        "npm run build",
+        "cargo nextest run -p x",
+    ] {
+        assert_eq!(ground.judge(Auto, &[], line), Verdict::Allow, "{line}");
     }
 }

@@ -95,7 +95,7 @@ impl Judge {
                 by_mode,
                 approvable: Some(approvable),
                 covers,
-                unsure: self.may_be_denied(action, command),
+                unsure: self.may_be_denied(action, command) || self.may_change_denied(command),
             },
         );
         for touch in &command.touches {
@@ -117,6 +117,10 @@ impl Judge {
                 let path = self.place.resolve(&touch.path, from);
                 self.path(standing, findings, action, &path, vouched);
                 self.below(standing, findings, &path, touch.depth);
+                // What removes or moves a directory does so with all that is in it.
+                if touch.changes && self.configured.denies(Access::EDIT) && path.real.is_dir() {
+                    self.changed_below(standing, findings, &path);
+                }
             }
             None if touch.path.is_absolute() => {
                 let path = self.place.resolve(&touch.path, Path::new("/"));
@@ -136,6 +140,26 @@ impl Judge {
                     unsure: self.configured.denies(action),
                 },
             ),
+        }
+    }
+
+    /// What a command changes that changes a directory: what lies there and may not be changed.
+    fn changed_below(&self, standing: Standing<'_>, findings: &mut Findings, root: &Resolved) {
+        if self.changes_denied(root) {
+            self.weigh(
+                standing,
+                findings,
+                Weighed {
+                    action: Access::EDIT,
+                    subject: Subject::Any,
+                    shown: self.place.shown(&root.given),
+                    changes: true,
+                    by_mode: Some("a rule denies changing something in it".to_owned()),
+                    covers: None,
+                    approvable: Some(Vec::new()),
+                    unsure: true,
+                },
+            );
         }
     }
 
@@ -192,6 +216,27 @@ impl Judge {
                 || name(&command.text)
                 || command.forms.iter().any(|form| name(form)));
         open || command.within.iter().any(denied)
+    }
+
+    /// Whether a command of which nothing is known names what may not be changed, or a directory with such a file in it.
+    fn may_change_denied(&self, command: &Judged) -> bool {
+        if command.class != Class::Unknown || !self.configured.denies(Access::EDIT) {
+            return false;
+        }
+        command.touches.iter().any(|touch| {
+            let Some(from) = &touch.from else { return true };
+            self.changes_denied(&self.place.resolve(&touch.path, from))
+        })
+    }
+
+    /// Whether a rule denies changing this path, or something below it.
+    fn changes_denied(&self, path: &Resolved) -> bool {
+        let denial = |path: &Resolved| {
+            let subject = Subject::Path(path);
+            self.configured.denial(Access::EDIT, subject).is_some()
+        };
+        let found = below(path, Depth::Whole, denial);
+        denial(path) || !found.paths.is_empty() || !found.all
     }
 
     /// What nothing is known of may not be given what may not be read.

@@ -201,12 +201,11 @@ pub(super) fn built(
     let own: Vec<Word> = own.iter().filter(|word| !jobs(word)).cloned().collect();
     let call = options::call(list, &own)?;
     let is_known = match (name, subcommand) {
-        ("cargo", "test" | "t" | "nextest" | "bench") => true,
-        ("cargo", "clippy") => {
-            are_options("-D:t -W:t -A:t -F:t --deny:t --warn:t --allow:t", handed)
-        }
-        ("cargo", "fmt") => are_options("-l --check", handed),
-        ("cargo", _) => handed.is_empty(),
+        ("cargo", "nextest") => call
+            .operands
+            .first()
+            .is_some_and(|does| matches!(does.text.as_str(), "run" | "r" | "list")),
+        ("cargo", _) => may_hand(subcommand, handed),
         (_, "run") => call
             .operands
             .first()
@@ -253,11 +252,27 @@ fn are_options(list: &'static str, words: &[Word]) -> bool {
     options::call(list, words).is_some_and(|call| call.operands.is_empty())
 }
 
-/// Whether a script of this name builds or checks, by custom.
+/// Whether a subcommand of cargo may hand these words on: to tests, which may do what they do anyway, or to a tool that
+/// does no more for them.
+pub(super) fn may_hand(subcommand: &str, handed: &[Word]) -> bool {
+    match subcommand {
+        "test" | "t" | "nextest" | "bench" => true,
+        "clippy" => are_options("-D:t -W:t -A:t -F:t --deny:t --warn:t --allow:t", handed),
+        "fmt" => are_options("-l --check", handed),
+        _ => handed.is_empty(),
+    }
+}
+
+/// Whether a script of this name builds or checks, by custom, and does no more.
 fn is_check(script: &str) -> bool {
-    ["test", "build", "lint", "check", "typecheck", "format"]
-        .iter()
-        .any(|known| script.starts_with(known))
+    let more = ["deploy", "publish", "release", "push", "upload", "prod"];
+    let known = ["test", "build", "lint", "check", "typecheck", "format"];
+    let is_known = |known: &str| {
+        script
+            .strip_prefix(known)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '-', '_', '.']))
+    };
+    known.iter().any(|one| is_known(one)) && !more.iter().any(|more| script.contains(more))
 }
 
 fn is_target(target: &str) -> bool {

@@ -275,11 +275,31 @@ fn add(reading: &mut Reading<'_>, command: &Simple, name: &str, wraps: bool) {
     });
 }
 
-/// Whether a command names files, or other machines, and each in full.
+/// Programs that work where they stand, whatever they name.
+const WORK_HERE: &[&str] = &[
+    "7z", "aria2c", "bash", "bsdtar", "bun", "bunzip2", "bzip2", "cargo", "cmake", "cpio",
+    "csplit", "dash", "deno", "gcc", "g++", "cc", "clang", "git", "go", "gunzip", "gzip", "java",
+    "make", "ninja", "node", "npm", "npx", "perl", "pip", "pip3", "pnpm", "python", "python3",
+    "ruby", "rustc", "sh", "split", "tar", "unar", "unzip", "wget", "xz", "yarn", "zip", "zsh",
+];
+
+/// Whether a command names files, or other machines, and each in full, and writes nothing where it stands.
 fn means_the_same_anywhere(words: &[Word]) -> bool {
     let Some((name, arguments)) = words.split_first() else {
         return false;
     };
+    let program = name.text.rsplit('/').next().unwrap_or_default();
+    if WORK_HERE.contains(&program) {
+        return false;
+    }
+    // `curl -O URL` names its file after the other machine's.
+    let saves = |word: &Word| match word.text.strip_prefix("--") {
+        Some(option) => option.starts_with("remote") || option.starts_with("output"),
+        None => word.text.starts_with('-') && word.text.contains(['O', 'J', 'o']),
+    };
+    if program == "curl" && arguments.iter().any(saves) {
+        return false;
+    }
     let in_full = |word: &&Word| word.text.starts_with('/') || word.text.contains("://");
     let is_option =
         |word: &Word| word.text.starts_with('-') && !word.text.contains(['=', '/', '.', ':']);

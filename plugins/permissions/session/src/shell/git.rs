@@ -1,6 +1,6 @@
 //! The subcommands of git that only look, each with every option with which it does.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::options;
 use super::words::Word;
@@ -150,6 +150,8 @@ pub(super) struct Looked<'a> {
     pub(super) paths: Vec<&'a Word>,
     /// Whether it reads what the files hold, whichever there are.
     pub(super) searches: bool,
+    /// Whether it compares, and outside of a repository any two files or directories.
+    pub(super) compares: bool,
 }
 
 /// What git reads with these arguments where it only looks, and shows what it sees to nobody else.
@@ -164,6 +166,7 @@ pub(super) fn looks(arguments: &[Word]) -> Option<Looked<'_>> {
     let none = Looked {
         paths: Vec::new(),
         searches: false,
+        compares: false,
     };
     let Some((subcommand, rest)) = arguments[options..].split_first() else {
         return Some(none);
@@ -199,7 +202,19 @@ pub(super) fn looks(arguments: &[Word]) -> Option<Looked<'_>> {
     Some(Looked {
         paths: call.operands.into_iter().skip(first).collect(),
         searches: subcommand.text == "grep",
+        compares: subcommand.text == "diff",
     })
+}
+
+/// Whether these words are no two files or directories that are compared as they are, with all below them: one alone is
+/// not, nor what lies in the repository that is found from here.
+pub(super) fn compares_its_own(paths: &[&Word], directory: Option<&Path>) -> bool {
+    let is_inside = |word: &&Word| {
+        let path = Path::new(&word.text);
+        !path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
+    };
+    let is_found = || directory.is_some_and(|from| root(from).is_some());
+    paths.len() < 2 || (is_found() && paths.iter().all(is_inside))
 }
 
 /// What git takes for its repository.

@@ -43,6 +43,9 @@ pub(super) fn looked_at(
         }
         "git" => {
             let looked = git::looks(arguments)?;
+            if looked.compares && !git::compares_its_own(&looked.paths, directory) {
+                return None;
+            }
             let depth = match looked.searches {
                 // Of what is tracked, and that may be hidden too.
                 true => Depth::Whole,
@@ -127,6 +130,12 @@ pub(super) fn looked_at(
     };
     touches.extend(match operands {
         Operands::Nothing => call.operands.is_empty().then(Vec::new)?,
+        // So does the column of that name.
+        Operands::Text
+            if name == "ps" && arguments.iter().any(|word| word.text.contains("environ")) =>
+        {
+            return None;
+        }
         // `ps e` shows the variables of programs.
         Operands::Text
             if name == "ps"

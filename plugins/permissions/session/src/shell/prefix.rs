@@ -1,5 +1,6 @@
 //! What an approval for more than one call may cover of a command: its like, where that is narrow.
 
+use super::builds::may_hand;
 use super::options;
 use super::words::Word;
 
@@ -10,7 +11,7 @@ const LIKE: &[(&str, &[&str], &str, &str)] = &[
     (
         "cargo",
         &[
-            "build", "b", "check", "c", "clippy", "test", "t", "nextest", "doc", "bench", "fmt",
+            "build", "b", "check", "c", "clippy", "test", "t", "doc", "bench", "fmt",
         ],
         "",
         CARGO,
@@ -92,9 +93,21 @@ pub(super) fn prefix(words: &[Word]) -> Vec<String> {
         name.text == *program && subcommands.contains(&subcommand.text.as_str())
     });
     let own: &[Word] = match rest.iter().position(|word| word.text == "--") {
-        Some(end) if name.text == "cargo" => &rest[..end],
+        Some(end) if name.text == "cargo" => match may_hand(&subcommand.text, &rest[end + 1..]) {
+            true => &rest[..end],
+            false => return Vec::new(),
+        },
         _ => rest,
     };
+    if (name.text.as_str(), subcommand.text.as_str()) == ("cargo", "nextest") {
+        // What it does is its next word: it also updates itself.
+        let runs = own.first().is_some_and(|does| does.text == "run");
+        let call = own.get(1..).and_then(|own| options::call(CARGO, own));
+        return match runs && call.is_some() && rest.iter().all(|word| word.known) {
+            true => named(3),
+            false => Vec::new(),
+        };
+    }
     let Some((.., marked, list)) = like else {
         return Vec::new();
     };

@@ -77,6 +77,22 @@ over_both! {
         assert!(client.list().await.is_empty());
     }
 
+    async fn a_launch_that_fails_is_told_also_where_its_session_cannot_be_taken_back(world: World) {
+        let client = world.client().await;
+        // The record file is made by the first session.
+        client.create(&world.project("p")).await;
+        let records = rusqlite::Connection::open(world.scratch.path().join("server.db")).unwrap();
+        records
+            .execute_batch(
+                "CREATE TRIGGER refuse BEFORE DELETE ON sessions BEGIN SELECT RAISE(FAIL, 'no more writes'); END",
+            )
+            .unwrap();
+        world.launcher.plan([Behaviour::CannotLaunch]);
+        let refusal = refused(client.management.create(&cx(), begin_in(&world.project("p"))).await);
+        let text = refusal.to_string();
+        assert!(text.contains("could not be launched: the program is gone; install it again"), "{text}");
+    }
+
     async fn a_worker_that_dies_before_it_is_ready_is_told_of_and_the_next_attach_tries_again(world: World) {
         let client = world.client().await;
         world.launcher.plan([Behaviour::Works, Behaviour::ExitsEarly]);

@@ -38,7 +38,9 @@ impl HostFleet {
             .await;
         if let Err(error) = launched {
             // Nobody has been told of the session: it was not created.
-            self.records.delete(&cx, &session.session_id).await?;
+            if let Err(left) = self.records.delete(&cx, &session.session_id).await {
+                tracing::warn!(session = %session.session_id, error = %left, "a session that was not created remains on record");
+            }
             return Err(error);
         }
         self.known(&session.session_id)

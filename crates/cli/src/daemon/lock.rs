@@ -47,6 +47,17 @@ pub enum LockError {
         /// Which, where its file tells.
         owner: Option<Owner>,
     },
+    /// Nothing can be written where the lock file has to be.
+    #[error(
+        "{} cannot be written ({error}): every command works through a server, which writes there, also where the command itself only reads; make it writable, or copy what is in it and set BEZEL_HOME to the copy",
+        file.parent().unwrap_or(file).display()
+    )]
+    ReadOnly {
+        /// Which file.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// The lock file cannot be used.
     #[error("cannot lock {}: {error}; make its directory writable or set BEZEL_HOME to one that is", file.display())]
     File {
@@ -170,9 +181,20 @@ impl StartLock {
             file: path.to_owned(),
             error,
         };
-        let file = open(path).map_err(wrong)?;
+        let file = open(path).map_err(|error| not_opened(path, error))?;
         flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
         Ok(StartLock { _file: file })
+    }
+}
+
+/// Why the first file that every command writes is not open.
+fn not_opened(path: &Path, error: io::Error) -> LockError {
+    let file = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            LockError::ReadOnly { file, error }
+        }
+        _ => LockError::File { file, error },
     }
 }
 
@@ -232,6 +254,24 @@ mod tests {
         );
         let holder = ServerLock::holder(&start, &path).unwrap();
         assert!(holder.is_some_and(|owner| owner.standalone));
+    }
+
+    #[test]
+    fn a_home_that_cannot_be_written_is_named_with_what_to_do() {
+        let file = Path::new("/home/bezel/run/start.lock");
+        for kind in [
+            io::ErrorKind::ReadOnlyFilesystem,
+            io::ErrorKind::PermissionDenied,
+        ] {
+            let told = not_opened(file, kind.into()).to_string();
+            assert!(
+                told.starts_with("/home/bezel/run cannot be written"),
+                "{told}"
+            );
+            assert!(told.contains("set BEZEL_HOME to the copy"), "{told}");
+        }
+        let told = not_opened(file, io::ErrorKind::NotFound.into()).to_string();
+        assert!(told.starts_with("cannot lock"), "{told}");
     }
 
     #[test]

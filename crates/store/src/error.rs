@@ -1,8 +1,9 @@
 //! What can go wrong with a session database, one enum per operation.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bezel_session_types::EntryId;
+use rusqlite::ErrorCode;
 
 /// A session database that could not be opened. The file is left as it was.
 #[derive(Debug, thiserror::Error)]
@@ -166,6 +167,16 @@ pub enum ReadError {
         /// The database.
         path: PathBuf,
     },
+    /// The file is damaged.
+    #[error(
+        "cannot read session database {path}, which is damaged: restore it from a copy ({source})"
+    )]
+    Torn {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
     /// SQLite refused.
     #[error("cannot read session database {path}: {source}")]
     Sqlite {
@@ -184,4 +195,24 @@ pub enum ReadError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+}
+
+impl ReadError {
+    /// By what SQLite says of the database at `path`.
+    pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match is_damage(&source) {
+            true => ReadError::Torn { path, source },
+            false => ReadError::Sqlite { path, source },
+        }
+    }
+}
+
+/// Whether SQLite says that the file itself is not what it has to be.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(
+        code,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
 }

@@ -10,6 +10,8 @@ use rusqlite::{Connection, OpenFlags, params};
 use serde::{Deserialize, Serialize};
 
 use crate::ancestry;
+use crate::error::is_damage;
+use crate::lock::made;
 use crate::schema::migrate;
 use crate::store::now;
 use crate::transaction::tip_key;
@@ -54,6 +56,16 @@ pub enum ForkError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The source is damaged.
+    #[error(
+        "cannot fork session database {path}, which is damaged: restore it from a copy ({source})"
+    )]
+    Torn {
+        /// The source.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
     /// SQLite refused.
     #[error("cannot write the fork {path}: {source}; check that the disk is not full")]
     Sqlite {
@@ -95,17 +107,19 @@ fn watched(
         .open(target);
     drop(created.map_err(io)?);
     done("created");
-    let written = write(source, target, scope, origin, done);
+    let written = write(source, target, scope, origin, done).and_then(|entries| {
+        File::open(target)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| made(target))
+            .map_err(io)?;
+        Ok(entries)
+    });
     if written.is_err()
         && let Err(error) = std::fs::remove_file(target)
     {
         tracing::warn!(path = %target.display(), %error, "an unfinished fork remains");
     }
-    let entries = written?;
-    File::open(target)
-        .and_then(|file| file.sync_all())
-        .map_err(io)?;
-    Ok(entries)
+    written
 }
 
 fn write(
@@ -132,7 +146,14 @@ fn write(
     })();
     attached.map_err(sqlite)?;
     done("attached");
-    let copied = copy(&mut connection, scope, origin, done).map_err(sqlite)?;
+    let copied = copy(&mut connection, scope, origin, done);
+    let copied = copied.map_err(|error| match is_damage(&error) {
+        true => ForkError::Torn {
+            path: source.to_owned(),
+            source: error,
+        },
+        false => sqlite(error),
+    })?;
     done("committed");
     let entries = copied.ok_or_else(|| ForkError::Unknown {
         entry: origin.entry.clone(),

@@ -13,8 +13,9 @@ use crate::OpenError;
 
 /// What the id of a process takes at most, in decimal.
 const HOLDER_BYTES: usize = 10;
-/// Stands behind the holder once the database was made. It is not synced: a power cut that takes it along finds a
-/// database that was just made.
+/// Stands behind the holder once the database was made: its first page and its name are on the disk by then, so that
+/// no power cut leaves this without them. It is not synced: a power cut that takes it along finds a database that was
+/// just made.
 const MADE: &str = "made\n";
 
 /// The held lock. The lock file itself stays: removing it would let two owners lock two files.
@@ -73,11 +74,25 @@ impl OwnerLock {
     pub(crate) fn made(&self) -> std::io::Result<()> {
         match self.was_made {
             true => Ok(()),
-            false => self
-                .file
-                .write_all_at(MADE.as_bytes(), HOLDER_BYTES as u64 + 1),
+            false => say_made(&self.file),
         }
     }
+}
+
+/// The database at `path` is there and on the disk, and nobody owns it yet.
+pub(crate) fn made(path: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(lock_path(path))?;
+    file.write_all_at(format!("{:<HOLDER_BYTES$}\n", "").as_bytes(), 0)?;
+    say_made(&file)
+}
+
+fn say_made(file: &File) -> std::io::Result<()> {
+    file.write_all_at(MADE.as_bytes(), HOLDER_BYTES as u64 + 1)
 }
 
 /// Whether the database at `path` was made, for those who only read it.

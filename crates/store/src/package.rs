@@ -17,9 +17,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use bezel_session_types::SessionId;
-use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, params};
 use serde::{Deserialize, Serialize};
 
+use crate::error::is_damage;
 use crate::open::{self, Marks};
 use crate::schema::{APPLICATION_ID, migrate};
 use crate::seal::{is_unbroken, seal};
@@ -297,17 +298,13 @@ impl From<PackageError> for Wrong {
 impl Wrong {
     fn at(self, path: &Path) -> PackageError {
         match self {
-            Wrong::Sqlite(source) => match source.sqlite_error_code() {
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                    PackageError::Open(OpenError::Torn {
-                        path: path.to_owned(),
-                        source,
-                    })
-                }
-                _ => PackageError::Sqlite {
-                    path: path.to_owned(),
-                    source,
-                },
+            Wrong::Sqlite(source) if is_damage(&source) => PackageError::Open(OpenError::Torn {
+                path: path.to_owned(),
+                source,
+            }),
+            Wrong::Sqlite(source) => PackageError::Sqlite {
+                path: path.to_owned(),
+                source,
             },
             Wrong::Other(error) => error,
         }

@@ -441,10 +441,7 @@ impl<'connection> Queries<'connection> {
     }
 
     fn sqlite(&self, source: rusqlite::Error) -> ReadError {
-        ReadError::Sqlite {
-            path: self.path.to_owned(),
-            source,
-        }
+        ReadError::sqlite(self.path, source)
     }
 }
 

@@ -50,10 +50,7 @@ impl Reader {
             .connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let sqlite = |source| ReadError::Sqlite {
-            path: self.path.clone(),
-            source,
-        };
+        let sqlite = |source| ReadError::sqlite(&self.path, source);
         let transaction = connection.unchecked_transaction().map_err(sqlite)?;
         // Within the transaction: an owner may have brought the file to another format since.
         let format = transaction

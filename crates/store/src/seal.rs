@@ -26,7 +26,10 @@ pub(crate) fn is_unbroken(connection: &Connection) -> rusqlite::Result<bool> {
     let sealed: Option<Vec<u8>> = connection
         .query_row("SELECT digest FROM seal", [], |row| row.get(0))
         .optional()?;
-    Ok(sealed.is_some_and(|sealed| sealed == digest(connection).unwrap_or_default()))
+    match sealed {
+        Some(sealed) => Ok(sealed == digest(connection)?),
+        None => Ok(false),
+    }
 }
 
 /// SHA-256 over the rows of all tables but the seal's, by table and by their first column, which is a key.

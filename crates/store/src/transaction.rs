@@ -10,6 +10,7 @@ use bezel_session_types::{
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde::Serialize;
 
+use crate::error::is_damage;
 use crate::{CommitError, ancestry};
 
 /// What one commit writes. Sequence numbers and times are given by the store.
@@ -545,9 +546,7 @@ pub(crate) fn sqlite_error(path: &Path, source: rusqlite::Error) -> CommitError 
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => CommitError::Full { path },
         Some(ErrorCode::ConstraintViolation) => CommitError::Duplicate { path, source },
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            CommitError::Torn { path, source }
-        }
+        _ if is_damage(&source) => CommitError::Torn { path, source },
         _ => CommitError::Sqlite { path, source },
     }
 }

@@ -162,6 +162,12 @@ async fn a_session_whose_database_was_emptied_is_not_begun_anew() {
     home.run(&["session", "show", id]).failed(1, gone);
     home.run(&["run", "--session", id, "again"]).failed(1, gone);
     assert_eq!(std::fs::metadata(database).unwrap().len(), 0);
+    std::fs::remove_file(database).unwrap();
+    let found = home.run(&["session", "check", id]);
+    assert_eq!(found.status, Some(1), "{found:#?}");
+    home.run(&["session", "show", id]).failed(1, gone);
+    home.run(&["run", "--session", id, "again"]).failed(1, gone);
+    assert!(!database.exists());
     home.run(&["run", "another session"]).succeeded();
 }
 

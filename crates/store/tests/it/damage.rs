@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use bezel_session_types::LaneName;
-use bezel_store::{CommitError, OpenError, Reader, Store};
+use bezel_session_types::{EntryId, LaneName, SessionId};
+use bezel_store::{CommitError, ForkOrigin, ForkScope, OpenError, Reader, Store, fork};
 use rusqlite::Connection;
 
 use crate::support::{Place, append, child, child_role, ready_and_wait};
@@ -154,7 +154,7 @@ fn a_database_that_another_program_has_locked_is_told_of_and_goes_on_afterwards(
 
 #[test]
 fn times_may_go_back_and_the_order_does_not() {
-    use bezel_session_types::{EntryId, Message, UserMessage};
+    use bezel_session_types::{Message, UserMessage};
     let place = Place::new();
     let store = place.open();
     let far = 4_000_000_000_000;
@@ -244,4 +244,53 @@ fn rows_that_do_not_fit_together_are_found_one_by_one() {
             "{bend}: {found:?}"
         );
     }
+}
+
+/// Every page but the first, which is what says that the file is a session's at all.
+#[test]
+fn overwritten_pages_are_called_damage_wherever_they_are_come_upon() {
+    let place = Place::new();
+    chain(&place.open(), 60);
+    let whole = fs::read(&place.path).unwrap();
+    let mut told = [0, 0, 0, 0];
+    let origin = ForkOrigin {
+        session_id: SessionId::new("parent"),
+        entry: EntryId::new("e59"),
+    };
+    for page in 1..whole.len() / PAGE {
+        let mut bent = whole.clone();
+        bent[page * PAGE..(page + 1) * PAGE].fill(0xff);
+        fs::write(&place.path, &bent).unwrap();
+        let mut errors = Vec::new();
+        let target = place.directory.path().join("fork.db");
+        match fork(&place.path, &target, ForkScope::Path, &origin) {
+            Err(error) => errors.push((3, error.to_string())),
+            Ok(_) => fs::remove_file(&target).unwrap(),
+        }
+        assert!(!target.exists(), "page {page}");
+        match Store::open(&place.path) {
+            Err(error) => errors.push((0, error.to_string())),
+            Ok(store) => {
+                let read = store.read(|queries| {
+                    queries.path(&EntryId::new("e59"), 100)?;
+                    queries.entries_after(0, 100)
+                });
+                errors.extend(read.err().map(|error| (1, error.to_string())));
+                let written = store.commit(append("e60", Some("e59")));
+                errors.extend(written.err().map(|error| (2, error.to_string())));
+            }
+        }
+        for (from, error) in errors {
+            told[from] += 1;
+            assert!(
+                error.contains("is damaged") && error.contains("restore it from a copy"),
+                "page {page}: {error}"
+            );
+            assert!(error.contains(place.path.to_str().unwrap()), "{error}");
+        }
+        for suffix in ["-wal", "-shm"] {
+            fs::remove_file(format!("{}{suffix}", place.path.display())).ok();
+        }
+    }
+    assert!(told.iter().all(|count| *count > 0), "{told:?}");
 }

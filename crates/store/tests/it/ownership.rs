@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use bezel_session_types::EntryId;
-use bezel_store::{CommitError, OpenError, ReadError, Reader, Store};
+use bezel_session_types::{EntryId, SessionId};
+use bezel_store::{CommitError, ForkOrigin, ForkScope, OpenError, ReadError, Reader, Store, fork};
 
 use crate::support::{Place, append, child, child_role, ready_and_wait};
 
@@ -97,6 +97,41 @@ fn b36_a_database_that_has_lost_what_it_held_is_refused_and_left_as_it_is() {
         }
         assert_eq!(std::fs::read(&place.path).ok(), there, "{kind}");
     }
+}
+
+#[test]
+fn b36_a_fork_that_nobody_has_opened_yet_is_not_begun_anew_either() {
+    let place = Place::new();
+    let store = place.open();
+    store.commit(append("e1", None)).unwrap();
+    let target = place.directory.path().join("fork.db");
+    let origin = ForkOrigin {
+        session_id: SessionId::new("parent"),
+        entry: EntryId::new("e1"),
+    };
+    fork(&place.path, &target, ForkScope::Path, &origin).unwrap();
+    let whole = std::fs::read(&target).unwrap();
+    std::fs::write(&target, "").unwrap();
+    for refused in [
+        Reader::open(&target).map(drop),
+        Store::open(&target).map(drop),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, OpenError::Lost { .. }), "{refused}");
+    }
+    assert_eq!(std::fs::read(&target).unwrap(), b"");
+    // Restored, it is as it was.
+    std::fs::write(&target, whole).unwrap();
+    let opened = Store::open(&target).unwrap();
+    assert_eq!(opened.read(|queries| queries.count()).unwrap(), 1);
+    // One that failed has left nothing that was made.
+    let failed = place.directory.path().join("failed.db");
+    let origin = ForkOrigin {
+        entry: EntryId::new("gone"),
+        ..origin
+    };
+    fork(&place.path, &failed, ForkScope::Path, &origin).unwrap_err();
+    Store::open(&failed).unwrap();
 }
 
 #[test]

@@ -325,6 +325,66 @@ fn what_is_no_package_is_refused_by_name_and_left_as_it_is() {
     assert!(check(&bytes, "a trigger").to_string().contains("triggers"));
 }
 
+/// All that a package holds, by table.
+fn rows(package: &Path) -> Vec<String> {
+    let connection = Connection::open(package).unwrap();
+    let mut rows = Vec::new();
+    for table in [
+        "entries",
+        "\"values\"",
+        "inbox",
+        "receipts",
+        "journal",
+        "usage",
+        "outputs",
+        "package",
+    ] {
+        let mut found = connection
+            .prepare(&format!("SELECT * FROM {table} ORDER BY 1"))
+            .unwrap();
+        let columns = found.column_count();
+        let mut found = found.query([]).unwrap();
+        while let Some(row) = found.next().unwrap() {
+            let fields = (0..columns).map(|column| format!("{:?}", row.get_ref(column).unwrap()));
+            rows.push(format!(
+                "{table}: {}",
+                fields.collect::<Vec<_>>().join(", ")
+            ));
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_package_that_was_overwritten_anywhere_is_refused_or_holds_all_that_it_did() {
+    let place = Place::new();
+    chain(&place.open(), 40);
+    fs::create_dir(outputs(&place)).unwrap();
+    fs::write(outputs(&place).join("a.txt"), "saved ".repeat(2_000)).unwrap();
+    let target = pack(&place).unwrap();
+    let (whole, held) = (fs::read(&target).unwrap(), rows(&target));
+    for at in (0..whole.len()).step_by(64) {
+        let mut bent = whole.clone();
+        bent[at..at + 64].fill(0xff);
+        fs::write(&target, &bent).unwrap();
+        match Package::open(&target) {
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains(target.to_str().unwrap()), "{error}");
+                assert!(!error.contains("disk not full"), "byte {at}: {error}");
+            }
+            // What no row lies in may be anything.
+            Ok(_) => {
+                assert_eq!(rows(&target), held, "byte {at}");
+                let held_text = whole[at..at + 64]
+                    .windows(6)
+                    .any(|bytes| bytes == b"saved ");
+                assert!(!held_text, "byte {at}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_output_never_leaves_its_directory() {
     let place = Place::new();

@@ -35,6 +35,14 @@ fn an_approval_holds_where_it_was_given() {
         ("curl -s https://x/y", false),
         ("rm -r /tmp/x", false),
         ("cargo test -p x", false),
+        // They write where they stand.
+        ("tar -xf /tmp/x.tar", true),
+        ("/usr/bin/tar -xf /tmp/x.tar", true),
+        ("unzip /tmp/x.zip", true),
+        ("wget https://x/y", true),
+        ("curl -O https://x/y", true),
+        ("curl -sLO https://x/y", true),
+        ("curl --remote-name https://x/y", true),
     ] {
         let approved = covers(&ground, line);
         assert!(runs(&ground, &approved, line, "."), "{line}");
@@ -83,6 +91,12 @@ fn the_like_of_a_command_throws_nothing_away() {
         ("git add x", "git add -f .env"),
         ("git commit -m x", "git commit --amend -m y"),
         ("git mv a b", "git mv -f a b"),
+        ("cargo fmt", "cargo fmt -- ../x.rs"),
+        ("cargo fmt", "cargo fmt -- --emit files /tmp/x.rs"),
+        ("cargo clippy", "cargo clippy -- -C linker=./x.sh"),
+        ("cargo build", "cargo build -- x"),
+        ("cargo nextest run", "cargo nextest self update"),
+        ("cargo nextest run", "cargo nextest list"),
     ] {
         let approved = covers(&ground, line);
         assert!(runs(&ground, &approved, line, "."), "{line}");
@@ -95,6 +109,10 @@ fn the_like_of_a_command_throws_nothing_away() {
         ("git restore --staged f", "git restore -S g"),
         ("git checkout -b x", "git checkout -b y"),
         ("git commit -m x", "git commit -am y"),
+        ("cargo fmt", "cargo fmt -- --check"),
+        ("cargo clippy", "cargo clippy -- -D warnings"),
+        ("cargo test", "cargo test -- --nocapture x"),
+        ("cargo nextest run -p x", "cargo nextest run -p y -- z"),
     ] {
         let approved = covers(&ground, line);
         assert!(

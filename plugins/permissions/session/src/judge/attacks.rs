@@ -426,6 +426,10 @@ fn in_full_mode_a_denial_is_seen_through_wrappers_or_asked_for() {
         assert_ne!(verdict, Verdict::Allow, "{line}");
     }
     let kept: &[(&str, &str, Effect)] = &[("edit", "deep/**", Deny)];
+    for line in ["mv deep d2", "mv . ../d2", "rm deep/x.txt"] {
+        let verdict = ground.judge(Full, kept, line);
+        assert!(matches!(verdict, Verdict::Deny(_)), "{line}: {verdict:?}");
+    }
     for line in [
         "sed -i s/x/y/ deep/x.txt",
         "rm -r deep",
@@ -441,6 +445,8 @@ fn in_full_mode_a_denial_is_seen_through_wrappers_or_asked_for() {
     }
     for line in [
         "rm -r src",
+        "cp a.txt deep/..",
+        "mv b.txt src",
         "sed -i s/x/y/ a.txt",
         "cat deep/x.txt",
         "cargo test",

@@ -116,11 +116,7 @@ impl Judge {
             Some(from) => {
                 let path = self.place.resolve(&touch.path, from);
                 self.path(standing, findings, action, &path, vouched);
-                self.below(standing, findings, &path, touch.depth);
-                // What removes or moves a directory does so with all that is in it.
-                if touch.changes && self.configured.denies(Access::EDIT) && path.real.is_dir() {
-                    self.changed_below(standing, findings, &path);
-                }
+                self.below(standing, findings, action, &path, touch.depth);
             }
             None if touch.path.is_absolute() => {
                 let path = self.place.resolve(&touch.path, Path::new("/"));
@@ -143,58 +139,45 @@ impl Judge {
         }
     }
 
-    /// What a command changes that changes a directory: what lies there and may not be changed.
-    fn changed_below(&self, standing: Standing<'_>, findings: &mut Findings, root: &Resolved) {
-        if self.changes_denied(root) {
-            self.weigh(
-                standing,
-                findings,
-                Weighed {
-                    action: Access::EDIT,
-                    subject: Subject::Any,
-                    shown: self.place.shown(&root.given),
-                    changes: true,
-                    by_mode: Some("a rule denies changing something in it".to_owned()),
-                    covers: None,
-                    approvable: Some(Vec::new()),
-                    unsure: true,
-                },
-            );
-        }
-    }
-
-    /// What a command reads that goes through a directory: what lies there that is asked for by itself, or denied.
+    /// What a command reads or changes that goes through a directory: what lies there that is asked for by itself, or
+    /// denied.
     fn below(
         &self,
         standing: Standing<'_>,
         findings: &mut Findings,
+        action: &str,
         root: &Resolved,
         depth: Depth,
     ) {
+        let changes = action == Access::EDIT;
+        if changes && !self.configured.denies(action) {
+            return;
+        }
         let counts = |path: &Resolved| {
             let subject = Subject::Path(path);
-            sensitive::secret(path).is_some()
-                || (depth == Depth::Followed && !self.place.is_inside(path))
-                || self.configured.denial(Access::READ, subject).is_some()
-                || self.configured.effect(Access::READ, subject) == Some(Effect::Ask)
+            let is_read_alone = sensitive::secret(path).is_some()
+                || (depth == Depth::Followed && !self.place.is_inside(path));
+            (!changes && is_read_alone)
+                || self.configured.denial(action, subject).is_some()
+                || self.configured.effect(action, subject) == Some(Effect::Ask)
         };
         let found = below(root, depth, counts);
         for path in &found.paths {
-            self.path(standing, findings, Access::READ, path, false);
+            self.path(standing, findings, action, path, false);
         }
         if !found.all {
             self.weigh(
                 standing,
                 findings,
                 Weighed {
-                    action: Access::READ,
+                    action,
                     subject: Subject::Any,
                     shown: self.place.shown(&root.given),
-                    changes: false,
+                    changes,
                     by_mode: Some("it holds more than can be looked through".to_owned()),
                     covers: None,
                     approvable: Some(Vec::new()),
-                    unsure: self.configured.denies(Access::READ),
+                    unsure: self.configured.denies(action),
                 },
             );
         }

@@ -258,7 +258,10 @@ pub(super) fn changed_by(
             ..touch(source, directory, name == "ln")
         });
         if name == "mv" {
-            touches.push(touch(source, directory, true));
+            touches.push(Touch {
+                depth: Depth::Whole,
+                ..touch(source, directory, true)
+            });
         }
     }
     for target in writes {

@@ -130,17 +130,13 @@ pub(super) fn looked_at(
     };
     touches.extend(match operands {
         Operands::Nothing => call.operands.is_empty().then(Vec::new)?,
-        // So does the column of that name.
-        Operands::Text
-            if name == "ps" && arguments.iter().any(|word| word.text.contains("environ")) =>
-        {
-            return None;
-        }
-        // `ps e` shows the variables of programs.
+        // `ps e` shows the variables of programs, and so does the column `environ`.
         Operands::Text
             if name == "ps"
-                && !(words.clone())
-                    .all(|word| matches!(word.text.as_str(), "aux" | "ax" | "auxww" | "auxf")) =>
+                && (arguments.iter().any(|word| word.text.contains("environ"))
+                    || !(words.clone()).all(|word| {
+                        matches!(word.text.as_str(), "aux" | "ax" | "auxww" | "auxf")
+                    })) =>
         {
             return None;
         }

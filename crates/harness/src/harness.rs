@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bezel_context::{CancelHandle, Context, Spawner};
 use bezel_session_types::{
-    InvocationId, LaneName, ModelRef, ModelSpec, OperationId, Provider, SessionId, ThinkingLevel,
+    BegunCall, LaneName, ModelRef, ModelSpec, OperationId, Provider, SessionId, ThinkingLevel,
 };
 use bezel_store::{ReadError, Store, UsageTotals};
 use futures::future::BoxFuture;
@@ -120,16 +120,7 @@ pub struct OpenLane {
     pub resume: bool,
     /// The operation's calls that had begun and are run again, where their tools are there and still say that this is
     /// safe.
-    pub begun: Vec<FoundCall>,
-}
-
-/// A call that was found begun when its session was taken up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundCall {
-    /// Which call.
-    pub invocation_id: InvocationId,
-    /// Its tool.
-    pub tool: String,
+    pub begun: Vec<BegunCall>,
 }
 
 /// One session, running. Clones share it.

@@ -40,8 +40,8 @@ pub use config::{CompactionConfig, HarnessConfig, RetryConfig};
 pub use events::{EventKind, HarnessEvent, HarnessEvents, MessageDelta};
 pub use forking::{ForkError, ForkRequest};
 pub use harness::{
-    FoundCall, Harness, HarnessOptions, ModelSource, ModelSourceError, OpenError, OpenLane,
-    ResolvedModel, SystemPrompt, SystemPromptError, SystemPromptSubject,
+    Harness, HarnessOptions, ModelSource, ModelSourceError, OpenError, OpenLane, ResolvedModel,
+    SystemPrompt, SystemPromptError, SystemPromptSubject,
 };
 pub use hooks::{
     Approval, CompactionVerdict, EndingRun, Evaluation, HookError, HookFuture, HookGuard, Hooks,

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bezel_context::{CancelHandle, Context, Link, TraceCarrier};
 use bezel_session_types::{
-    Entry, EntryBody, EntryId, InvocationId, LaneName, OperationId, QueuedMessage, RunPhase,
-    RunState, ToolResultMessage,
+    BegunCall, Entry, EntryBody, EntryId, InvocationId, LaneName, OperationId, QueuedMessage,
+    RunPhase, RunState, ToolResultMessage,
 };
 use bezel_store::{CommitError, Committed, InboxRow, ReadError, Store, Transaction};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::answer::LiveMessage;
 use crate::context::trim_view;
 use crate::coordinator::Stop;
 use crate::events::{EventKind, HarnessEvents};
-use crate::harness::{FoundCall, OpenLane};
+use crate::harness::OpenLane;
 use crate::lane::Lane;
 use crate::memos::{Notes, left_behind};
 use crate::navigation::Departure;
@@ -180,14 +180,14 @@ impl Step {
 }
 
 /// The calls of an operation whose process has ended that are run again.
-fn begun(operation: &Operation) -> Vec<FoundCall> {
+fn begun(operation: &Operation) -> Vec<BegunCall> {
     if operation.cancel_requested.is_some() {
         return Vec::new();
     }
     let runs_again =
         |call: &&Call| matches!(call.phase, CallPhase::EffectPending { replay_safe: true });
     let begun = operation.calls().iter().filter(runs_again);
-    let found = begun.map(|call| FoundCall {
+    let found = begun.map(|call| BegunCall {
         invocation_id: call.invocation_id.clone(),
         tool: call.tool.clone(),
     });

@@ -38,7 +38,7 @@ pub use reading::{
     PromptSection,
 };
 pub use request::{PendingRequest, SubmitOutcome};
-pub use run::{Delivery, QueuedMessage, RunOutcome, RunPhase, RunState};
+pub use run::{BegunCall, Delivery, QueuedMessage, RunOutcome, RunPhase, RunState};
 pub use tool::{
     ExecutionMode, FileChange, MemoError, Progress, Replay, Tool, ToolError, ToolHost,
     ToolInvocation, ToolOutput, ToolSpec,

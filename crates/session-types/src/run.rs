@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{EntryId, OperationId, UserMessage};
+use crate::{EntryId, InvocationId, OperationId, UserMessage};
 
 /// When an admitted message enters the conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,16 @@ pub struct QueuedMessage {
     pub message: UserMessage,
     /// Order of admission.
     pub seq: u64,
+}
+
+/// A call that an earlier process had begun when it ended, and that is run again where its tool still says that this is
+/// safe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BegunCall {
+    /// Which call.
+    pub invocation_id: InvocationId,
+    /// Its tool.
+    pub tool: String,
 }
 
 /// What a lane does now.

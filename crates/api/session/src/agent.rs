@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bezel_context::{Cancelled, Context, WorkspaceId};
 use bezel_session_types::{
-    CommandId, Cost, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, NextRequest,
+    BegunCall, CommandId, Cost, Delivery, Entry, EntryId, LaneName, ModelRef, NextRequest,
     OperationId, QueuedMessage, RunOutcome, RunState, SessionId, ThinkingLevel, Usage, UserMessage,
 };
 use tokio::sync::watch;
@@ -91,15 +91,6 @@ impl Agent {
     pub fn events(&self) -> &AgentEvents {
         &self.events
     }
-}
-
-/// A call that an earlier process had begun.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BegunCall {
-    /// Which call.
-    pub invocation_id: InvocationId,
-    /// Its tool.
-    pub tool: String,
 }
 
 /// A movable tip of the tree with at most one operation.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bezel_context::Context;
 use bezel_rpc::Remote;
 use bezel_session_types::{
-    CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, NextRequest,
+    BegunCall, CommandId, Delivery, Entry, EntryId, InvocationId, LaneName, ModelRef, NextRequest,
     OperationId, PendingRequest, QueuedMessage, RunState, SessionId, SubmitOutcome, ThinkingLevel,
     UserMessage,
 };
@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{
-    Admission, BegunCall, Departure, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation,
+    Admission, Departure, ForkError, ForkPlan, LaneError, LedgerTotals, Navigation,
     NavigationError, Outcome, PromptError, SessionIdentity,
 };
 use crate::engine::{Capabilities, Capability};

@@ -154,8 +154,8 @@ mod tools;
 pub mod backend;
 
 pub use agent::{
-    Admission, Agent, BegunCall, Departure, ForkError, ForkPlan, Lane, LaneError, LedgerTotals,
-    Navigation, NavigationError, Outcome, PromptError, SessionIdentity, SessionTree,
+    Admission, Agent, Departure, ForkError, ForkPlan, Lane, LaneError, LedgerTotals, Navigation,
+    NavigationError, Outcome, PromptError, SessionIdentity, SessionTree,
 };
 pub use bezel_plugin::{Facet, FacetError, Local, Namespace};
 pub use catalogue::{

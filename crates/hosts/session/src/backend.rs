@@ -7,13 +7,13 @@ use bezel_api_session::backend::{
     AgentBackend, AnyHook, EntryPage, HookGuard, LaneBackend, RequestsBackend,
 };
 use bezel_api_session::{
-    AgentEvent, BegunCall, Capabilities, Capability, EventBody, ForkError, ForkPlan, LaneError,
-    LedgerTotals, OpenRequestsError, SessionIdentity, ToolDraft,
+    AgentEvent, Capabilities, Capability, EventBody, ForkError, ForkPlan, LaneError, LedgerTotals,
+    OpenRequestsError, SessionIdentity, ToolDraft,
 };
 use bezel_context::Context;
-use bezel_harness::{AppendError, ChannelId, ForkRequest, ForkScope, FoundCall, Harness};
+use bezel_harness::{AppendError, ChannelId, ForkRequest, ForkScope, Harness};
 use bezel_plugin::{Following, Registry};
-use bezel_session_types::{Entry, EntryId, LaneName};
+use bezel_session_types::{BegunCall, Entry, EntryId, LaneName};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -107,11 +107,7 @@ impl AgentBackend for HostAgent {
         let begun = opened
             .filter(|found| found.lane == main)
             .flat_map(|found| &found.begun);
-        let call = |call: &FoundCall| BegunCall {
-            invocation_id: call.invocation_id.clone(),
-            tool: call.tool.clone(),
-        };
-        begun.map(call).collect()
+        begun.cloned().collect()
     }
 
     fn recent(

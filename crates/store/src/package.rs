@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::is_damage;
 use crate::open::{self, Marks};
-use crate::schema::{APPLICATION_ID, migrate};
+use crate::schema::{APPLICATION_ID, has_table, migrate};
 use crate::seal::{is_unbroken, seal};
 use crate::{OpenError, Queries, ReadError, Reader};
 
@@ -410,12 +410,7 @@ fn fill(part: &Path, facts: &PackageFacts, outputs: &Path) -> Result<(), Wrong> 
 }
 
 fn read_facts(connection: &Connection) -> rusqlite::Result<Option<PackageFacts>> {
-    let is_package: bool = connection.query_row(
-        "SELECT count(*) FROM sqlite_schema WHERE name = 'package'",
-        [],
-        |row| row.get(0),
-    )?;
-    if !is_package {
+    if !has_table(connection, "package")? {
         return Ok(None);
     }
     connection.query_row("SELECT facts FROM package", [], |row| {

@@ -74,6 +74,11 @@ CREATE TABLE usage (
 /// The newest format this program knows.
 pub(crate) const CURRENT: i64 = MIGRATIONS.len() as i64;
 
+pub(crate) fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let found = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    connection.query_row(found, [name], |row| row.get(0))
+}
+
 /// Brings the file to [`CURRENT`], each step in a transaction of its own with the version it reaches.
 pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;

@@ -5,6 +5,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
+use crate::schema::has_table;
+
 /// Adds the seal of what the database holds now. Whoever drops the table breaks it.
 pub(crate) fn seal(connection: &Connection) -> rusqlite::Result<()> {
     let digest = digest(connection)?;
@@ -15,12 +17,7 @@ pub(crate) fn seal(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Whether the database holds what it was sealed with; one without a seal was packed before there were any.
 pub(crate) fn is_unbroken(connection: &Connection) -> rusqlite::Result<bool> {
-    let is_sealed: bool = connection.query_row(
-        "SELECT count(*) FROM sqlite_schema WHERE name = 'seal'",
-        [],
-        |row| row.get(0),
-    )?;
-    if !is_sealed {
+    if !has_table(connection, "seal")? {
         return Ok(true);
     }
     let sealed: Option<Vec<u8>> = connection

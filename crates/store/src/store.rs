@@ -201,7 +201,9 @@ impl Store {
     pub fn limit_growth(&self, pages: i64) -> Result<(), CommitError> {
         let owned = self.writer();
         let Some(writer) = &owned.writer else {
-            return Ok(());
+            return Err(CommitError::Stopped {
+                path: self.0.path.clone(),
+            });
         };
         let limit = writer
             .connection

@@ -106,6 +106,12 @@ async fn a_session_file_of_another_program_is_taken_in_and_what_is_none_is_refus
     assert_eq!(left, 1, "what was not taken in has left something");
 }
 
+/// The database of the home's only session.
+fn database(home: &Home) -> PathBuf {
+    let mut files = below(&home.bezel().join("data/sessions")).into_iter();
+    files.find(|path| path.ends_with("session.db")).unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_session_is_found_by_a_check_that_changes_nothing() {
     let (_server, home) = chat([Turn::text("One.")]).await;
@@ -119,11 +125,7 @@ async fn a_damaged_session_is_found_by_a_check_that_changes_nothing() {
     home.run(&["session", "delete", id]).succeeded();
     home.run(&["session", "import", "packed"]).succeeded();
     home.run(&["server", "stop"]).succeeded();
-    let databases = below(&home.bezel().join("data/sessions"));
-    let database = databases
-        .iter()
-        .find(|path| path.ends_with("session.db"))
-        .unwrap();
+    let database = &database(&home);
     let mut bytes = std::fs::read(database).unwrap();
     bytes.truncate(bytes.len() / 2);
     std::fs::write(database, &bytes).unwrap();
@@ -149,24 +151,20 @@ async fn a_session_whose_database_was_emptied_is_not_begun_anew() {
     let listed = json(&home.run(&["session", "list", "--json"]).succeeded().stdout);
     let id = listed[0]["session_id"].as_str().unwrap();
     home.run(&["server", "stop"]).succeeded();
-    let databases = below(&home.bezel().join("data/sessions"));
-    let database = databases
-        .iter()
-        .find(|path| path.ends_with("session.db"))
-        .unwrap();
+    let database = &database(&home);
     std::fs::write(database, "").unwrap();
-    let gone = "is gone or empty";
-    let found = home.run(&["session", "check", id]);
-    assert_eq!(found.status, Some(1), "{found:#?}");
-    assert!(found.stdout.contains(gone), "{found:#?}");
-    home.run(&["session", "show", id]).failed(1, gone);
-    home.run(&["run", "--session", id, "again"]).failed(1, gone);
+    let refused = || {
+        let gone = "is gone or empty";
+        let found = home.run(&["session", "check", id]);
+        assert_eq!(found.status, Some(1), "{found:#?}");
+        assert!(found.stdout.contains(gone), "{found:#?}");
+        home.run(&["session", "show", id]).failed(1, gone);
+        home.run(&["run", "--session", id, "again"]).failed(1, gone);
+    };
+    refused();
     assert_eq!(std::fs::metadata(database).unwrap().len(), 0);
     std::fs::remove_file(database).unwrap();
-    let found = home.run(&["session", "check", id]);
-    assert_eq!(found.status, Some(1), "{found:#?}");
-    home.run(&["session", "show", id]).failed(1, gone);
-    home.run(&["run", "--session", id, "again"]).failed(1, gone);
+    refused();
     assert!(!database.exists());
     home.run(&["run", "another session"]).succeeded();
 }

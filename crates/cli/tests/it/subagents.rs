@@ -380,9 +380,9 @@ async fn opencode_32_what_a_child_asks_reaches_the_clients_of_its_root_and_is_an
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn opencode_32_what_a_child_needs_leave_for_is_asked_at_its_root() {
-    let (_server, home) = world(json!({}), move |call| match result(call) {
+/// A run whose child asks whether it may write, and the run's own session.
+async fn asking_to_write() -> (FakeModelServer, Home, std::process::Child, String) {
+    let (server, home) = world(json!({}), move |call| match result(call) {
         None => Turn::tool_calls([("write", json!({ "path": "made.txt", "content": "x" }))]),
         Some(result) => Turn::text(&format!("child heard: {result}")),
     })
@@ -396,14 +396,26 @@ async fn opencode_32_what_a_child_needs_leave_for_is_asked_at_its_root() {
     ];
     let (run, told) = begin(&home, &arguments, "permission");
     let root = told["session_id"].as_str().unwrap().to_owned();
-    assert!(!home.project().join("made.txt").exists());
-    home.run(&["session", "permit", &root, "--reply", "once"])
+    (server, home, run, root)
+}
+
+/// Lets the child write, which it does then.
+#[track_caller]
+fn permit(home: &Home, run: std::process::Child, root: &str) {
+    home.run(&["session", "permit", root, "--reply", "once"])
         .succeeded();
     assert_eq!(finish(run).status, Some(0));
     assert_eq!(
         std::fs::read_to_string(home.project().join("made.txt")).unwrap(),
         "x"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opencode_32_what_a_child_needs_leave_for_is_asked_at_its_root() {
+    let (_server, home, run, root) = asking_to_write().await;
+    assert!(!home.project().join("made.txt").exists());
+    permit(&home, run, &root);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -452,28 +464,9 @@ async fn what_a_child_asked_is_answered_at_its_root_as_soon_as_a_dead_worker_is_
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_child_needs_leave_for_is_permitted_at_its_root_as_soon_as_a_dead_worker_is_there_again()
  {
-    let (_server, home) = world(json!({}), move |call| match result(call) {
-        None => Turn::tool_calls([("write", json!({ "path": "made.txt", "content": "x" }))]),
-        Some(result) => Turn::text(&format!("child heard: {result}")),
-    })
-    .await;
-    let arguments = [
-        "run",
-        "--json",
-        "--permission-mode",
-        "ask",
-        "how many files?",
-    ];
-    let (run, told) = begin(&home, &arguments, "permission");
-    let root = told["session_id"].as_str().unwrap().to_owned();
+    let (_server, home, run, root) = asking_to_write().await;
     signal(home.workers()[0], Signal::SIGKILL);
-    home.run(&["session", "permit", &root, "--reply", "once"])
-        .succeeded();
-    assert_eq!(finish(run).status, Some(0));
-    assert_eq!(
-        std::fs::read_to_string(home.project().join("made.txt")).unwrap(),
-        "x"
-    );
+    permit(&home, run, &root);
 }
 
 /// The same home with limits of its own.

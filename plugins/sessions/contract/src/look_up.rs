@@ -146,6 +146,7 @@ mod tests {
         let several = by_part(&sessions, "a").unwrap_err();
         assert!(matches!(&several, PartError::Ambiguous(ids) if ids.len() == 3));
     }
+
     #[test]
     fn what_asks_waits_and_so_does_whatever_began_it() {
         let mut sessions = sessions(&["root", "child", "other", "grandchild"]);

@@ -14,7 +14,7 @@ use crate::plan::{Plan, plan};
 use crate::record::{Conversation, Item, Phase, StagedRecord};
 use crate::restore::{Left, Move, Progress, apply};
 use crate::rewinder::{Failure, Rewinder};
-use crate::tree::{Node, Tree, TreePath, Unkept};
+use crate::tree::{Node, Tree, TreePath};
 
 /// A file that was overwritten on request, and where its content is now.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +55,8 @@ impl Rewinder {
     fn plan(&self, numbers: &[u64], original: &Tree, force: bool) -> Plan {
         let turns = self.turns.iter();
         let turns = turns.filter(|turn| numbers.contains(&turn.number) && !turn.undone);
-        let mut plan = plan(&turns.collect::<Vec<_>>(), original, force);
+        let turns: Vec<_> = turns.collect();
+        let mut plan = plan(&turns, original, force);
         // What git ignores now, and did not then, is in no snapshot and still there.
         let staged = self.staged.iter().flat_map(|staged| &staged.items);
         let staged: BTreeSet<&TreePath> = staged.map(|item| &item.path).collect();
@@ -67,10 +68,15 @@ impl Rewinder {
         let ignored = "git ignores it now";
         let hidden = hidden.map(|item| (item.path, ignored.to_owned()));
         plan.left_alone.extend(hidden.collect::<Vec<_>>());
-        let never_kept = Unkept::PASSED_OVER.map(|reason| reason.to_string());
+        // What was ignored then as well says why by itself.
+        let made = turns.iter().flat_map(|turn| &turn.changes);
+        let never_kept: BTreeSet<&TreePath> = made
+            .filter(|made| made.after.as_ref().is_some_and(Node::is_passed_over))
+            .map(|made| &made.path)
+            .collect();
         for (path, reason) in &mut plan.left_alone {
             let is_hidden = !original.contains_key(path) && !staged.contains(path);
-            if is_hidden && !never_kept.contains(reason) && self.stands(path).is_some() {
+            if is_hidden && !never_kept.contains(path) && self.stands(path).is_some() {
                 *reason = ignored.to_owned();
             }
         }

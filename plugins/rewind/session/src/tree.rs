@@ -210,15 +210,19 @@ impl Node {
         !matches!(self, Node::Unkept { .. })
     }
 
+    /// Whether no snapshot holds it, though it was there.
+    pub(crate) fn is_passed_over(&self) -> bool {
+        matches!(
+            self,
+            Node::Unkept {
+                reason: Unkept::Ignored | Unkept::Repository | Unkept::Elsewhere
+            }
+        )
+    }
+
     pub(crate) fn is_directory(&self) -> bool {
         matches!(self, Node::Directory { .. })
     }
-}
-
-impl Unkept {
-    /// Of what no snapshot holds, though it is there.
-    pub(crate) const PASSED_OVER: [Unkept; 3] =
-        [Unkept::Ignored, Unkept::Repository, Unkept::Elsewhere];
 }
 
 impl fmt::Display for Unkept {
